@@ -43,6 +43,8 @@ export type Channel = {
   onEnd(listener: (cause: Error | undefined) => void): void
   pause(): void
   resume(): void
+  /** While false, an open channel alone does not keep the process running. */
+  keepAlive(wanted: boolean): void
   close(): void
 }
 
@@ -69,7 +71,7 @@ export type Box = {
 export type Driver = {
   readonly name: string
   readonly level: 'process' | 'container' | 'kernel' | 'machine'
-  /** Cheap and without effect. */
+  /** Has no effect on any sandbox; may start what the driver needs to look. */
   capabilities(): Promise<Capabilities>
   /** Resolves when the order is on its way, before the init has answered, so that the engine may say HELLO and EXEC at once. The engine alone
    * reads the channel: REFUSED and WELCOME arrive there. */

@@ -23,6 +23,8 @@ export type SandboxInfo = {
   /** When its time-to-live ends it, milliseconds since the epoch; undefined = never. */
   readonly expiresAtMs: number | undefined
   readonly report: Report
+  /** What a person should know about what is visible, e.g. that the home directory is not. */
+  readonly notes: readonly string[]
 }
 
 /** Files a guest has changed, per overlay. */

@@ -230,8 +230,8 @@ export class FieldWriter {
     return this
   }
 
-  u64(tag: number, value: number): this {
-    const at = this.#head(tag, 8, 0)
+  u64(tag: number, value: number, flags = 0): this {
+    const at = this.#head(tag, 8, flags)
     setU64(this.#view, at, value)
     return this
   }
@@ -353,10 +353,14 @@ export class Fields {
   }
 
   u64(tag: number): number | undefined {
-    const value = this.bytes(tag)
-    if (value === undefined) return undefined
-    if (value.length !== 8) throw new FrameError(`field ${tag} is not a u64`)
-    return getU64(new DataView(value.buffer, value.byteOffset, 8), 0)
+    return this.u64s(tag)[0]
+  }
+
+  u64s(tag: number): number[] {
+    return (this.#values.get(tag) ?? []).map((value) => {
+      if (value.length !== 8) throw new FrameError(`field ${tag} is not a u64`)
+      return getU64(new DataView(value.buffer, value.byteOffset, 8), 0)
+    })
   }
 }
 

@@ -1,0 +1,201 @@
+// Overlays: layers that nobody can write, and an upper that is the box's own.
+//
+// Made with our credentials, so that the box's user namespace decides nothing about the upper, which is plain (an id-mapped upper turns read-only
+// with no word but one in dmesg) and given to the box's ids. Lower layers are id-mapped clones in range mode.
+//   STATE/box/<launcher>.<id>/<name>/upper, work        <name> is `root` or the step's
+// or a tmpfs of its own, where the state directory lies on what cannot hold an upper (an overlay, as in a container).
+// `volatile`: a box that outlives a crash of its host has no meaning, and without it the unmount syncs the whole file system of the state directory.
+// Layers go to the kernel as descriptors (Linux 6.13), which has no limit of length; before that as /proc/self/fd/N in the options of mount(2),
+// with detached layers attached in the room for that moment.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "box.h"
+#include "kernel.h"
+#include "nest.h"
+
+#define DEFAULT_MEMORY (512ull << 20)
+
+static bool by_path;      // this kernel takes no descriptors
+static bool no_disk;      // the state directory cannot hold an upper
+static char no_disk_why[64];
+
+struct making {
+  int layers[LAYER_LIMIT];
+  bool detached[LAYER_LIMIT];
+  unsigned count;
+  int memory;  // detached tmpfs of the upper, or -1
+  int upper, work;
+};
+
+static int layer_open(struct box *b, const struct source *s, struct making *m, struct buffer *missing, struct fault *f) {
+  struct stat at;
+  char name[24];
+  if (!s->path[0]) {
+    bool clone = host.identity == IDENTITY_RANGE;
+    int fd = clone ? template_clone(b, host.skeleton, ATTR_READONLY) : fcntl(host.skeleton, F_DUPFD_CLOEXEC, FD_FREE);
+    if (fd < 0) return fault_set(f, "mount.failed", "clone the skeleton", NULL, errno);
+    m->detached[m->count] = clone;
+    m->layers[m->count++] = fd;
+    return 0;
+  }
+  int fd = source_open(s, f);
+  if (fd < 0) return -1;
+  if (fstat(fd, &at) < 0 || !S_ISDIR(at.st_mode)) return close(fd), fault_set(f, "grant.not_found", "a layer that is not a directory", s->path, ENOTDIR);
+  if (host.identity == IDENTITY_RANGE) {
+    int map = s->ids == IDS_SYSTEM ? b->userns : owner_map(b->slot, OWNER_LAYER, at.st_uid, at.st_gid);
+    int tree = map < 0 ? -1 : k_open_tree(fd, "", TREE_CLONE | EMPTY_PATH);
+    if (tree >= 0 && k_mount_setattr(tree, 0, ATTR_READONLY, map) == 0) {
+      close(fd);
+      m->detached[m->count] = true;
+      m->layers[m->count++] = tree;
+      return 0;
+    }
+    if (tree >= 0) close(tree);
+    missing_put(missing, "ids: %s is on %s, which cannot map owners: its files show as nobody's", s->path, file_system(fd, name));
+  }
+  m->detached[m->count] = false;
+  m->layers[m->count++] = fd;
+  return 0;
+}
+
+// The merged directory shows owner and mode of the upper: those of the topmost layer, as the box shall see them.
+static int upper_like(const struct box *b, const struct mount_step *s, const struct making *m) {
+  struct stat at;
+  if (fstat(m->layers[0], &at) < 0) return -1;
+  uid_t uid = at.st_uid;
+  gid_t gid = at.st_gid;
+  if (host.identity == IDENTITY_RANGE) {
+    uint32_t base = slot_base(b->slot);
+    // Through an id-mapped clone fstat tells the id that is shown already; unmapped it is a host's, and the box gets it as its own.
+    if (uid < base || uid - base >= RANGE_SIZE) uid = base + (s->kind == STEP_ROOT ? 0 : INSIDE_USER);
+    if (gid < base || gid - base >= RANGE_SIZE) gid = base + (s->kind == STEP_ROOT ? 0 : INSIDE_USER);
+  } else if (uid > host.sub_count || gid > host.sub_count || uid == INSIDE_RESERVED + 1) {
+    uid = gid = s->kind == STEP_ROOT ? identity_outer(0) : identity_outer(INSIDE_USER);
+  }
+  if ((uid || gid) && fchownat(m->upper, "", uid, gid, AT_EMPTY_PATH) < 0) return -1;
+  char path[40];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", m->upper);  // fchmod takes no O_PATH
+  return (at.st_mode & 01777) == 0755 ? 0 : chmod(path, at.st_mode & 01777);
+}
+
+static int upper_open(struct box *b, const struct mount_step *s, struct making *m, bool memory) {
+  const char *name = s->name ? s->name : "root";
+  int dir;
+  char directory[BOX_NAME + 40];
+  if (memory) {
+    m->memory = tmpfs_make(s->size ? s->size : DEFAULT_MEMORY, 0700, 0);
+    if (m->memory < 0) return -1;
+    dir = m->memory;
+  } else {
+    box_name(b, directory);
+    if (!b->has_directory && mkdirat(host.boxes, directory, 0700) < 0) return -1;
+    b->has_directory = true;
+    size_t used = strlen(directory);
+    snprintf(directory + used, sizeof directory - used, "/%s", name);
+    if (mkdirat(host.boxes, directory, 0700) < 0) return -1;
+    dir = openat(host.boxes, directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0) return -1;
+  }
+  if (mkdirat(dir, "upper", 0755) == 0 && mkdirat(dir, "work", 0700) == 0) {
+    m->upper = openat(dir, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    m->work = openat(dir, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  }
+  int error = errno;
+  if (dir != m->memory) close(dir);
+  errno = error;
+  return m->upper >= 0 && m->work >= 0 && upper_like(b, s, m) == 0 ? 0 : -1;
+}
+
+static int make_by_path(struct making *m) {
+  char options[16384], attached[LAYER_LIMIT + 1][16], place[16], path[64];
+  unsigned count = 0;
+  int used = snprintf(options, sizeof options, "volatile%s,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,lowerdir=", host.userns ? ",userxattr" : "", m->upper, m->work);
+  int tree = -1, error = 0;
+  if (m->memory >= 0) error = room_attach(m->memory, attached[count]) < 0 ? errno : (count++, 0);
+  for (unsigned i = 0; i < m->count && !error; i++) {
+    if (m->detached[i]) error = room_attach(m->layers[i], attached[count]) < 0 ? errno : (count++, 0);
+    used += snprintf(options + used, sizeof options - (size_t)used, "%s/proc/self/fd/%d", i ? ":" : "", m->layers[i]);
+    if (used >= 4095) error = E2BIG;  // one page
+  }
+  int at = error ? -1 : tmpfs_make(4096, 0700, 0);
+  if (at >= 0 && room_attach(at, place) == 0) {
+    snprintf(path, sizeof path, "/proc/self/fd/%d/%s", host.room, place);
+    if (mount("overlay", path, "overlay", 0, options) == 0) tree = k_open_tree(host.room, place, TREE_CLONE);
+    error = errno;
+    if (tree >= 0 && k_mount_setattr(tree, 0, ATTR_NOSUID | ATTR_NODEV, -1) < 0) error = errno, close(tree), tree = -1;
+    umount2(path, MNT_DETACH);
+    room_detach(place);
+  } else if (!error) error = errno;
+  if (at >= 0) close(at);
+  for (unsigned i = 0; i < count; i++) room_detach(attached[i]);
+  errno = error;
+  return tree;
+}
+
+static int make(struct making *m) {
+  if (by_path) return make_by_path(m);
+  int fs = k_fsopen("overlay"), tree = -1;
+  if (fs < 0) return -1;
+  bool ok = true;
+  for (unsigned i = 0; i < m->count && ok; i++) {
+    ok = k_fsconfig(fs, CONFIG_FD, "lowerdir+", NULL, m->layers[i]) == 0;
+    if (!ok && i == 0 && (errno == EINVAL || errno == EBADF)) by_path = true;
+  }
+  ok = ok && k_fsconfig(fs, CONFIG_FD, "upperdir", NULL, m->upper) == 0 && k_fsconfig(fs, CONFIG_FD, "workdir", NULL, m->work) == 0;
+  ok = ok && k_fsconfig(fs, CONFIG_FLAG, "volatile", NULL, 0) == 0 && (!host.userns || k_fsconfig(fs, CONFIG_FLAG, "userxattr", NULL, 0) == 0);
+  if (ok && k_fsconfig(fs, CONFIG_CREATE, NULL, NULL, 0) == 0) tree = k_fsmount(fs, ATTR_NOSUID | ATTR_NODEV);
+  int error = errno;
+  close(fs);
+  errno = error;
+  return tree < 0 && by_path ? make_by_path(m) : tree;
+}
+
+static int attempt(struct box *b, const struct mount_step *s, struct making *m, bool memory) {
+  m->memory = m->upper = m->work = -1;
+  int tree = upper_open(b, s, m, memory) < 0 ? -1 : make(m), error = errno;
+  if (tree >= 0) {
+    b->uppers = reallocarray(b->uppers, b->upper_count + 1, sizeof *b->uppers);
+    if (!b->uppers) _Exit(112);
+    struct upper_ref *u = &b->uppers[b->upper_count++];
+    *u = (struct upper_ref){.fd = memory ? m->upper : -1};
+    snprintf(u->name, sizeof u->name, "%s", s->name ? s->name : "root");
+    if (memory) m->upper = -1;
+  }
+  if (m->memory >= 0) close(m->memory);
+  if (m->upper >= 0) close(m->upper);
+  if (m->work >= 0) close(m->work);
+  errno = error;
+  return tree;
+}
+
+int overlay_make(struct box *b, const struct mount_step *s, struct buffer *missing, struct fault *f) {
+  struct making m = {0};
+  char name[24];
+  int tree = -1;
+  const char *what = s->target ? s->target : "/";
+  for (unsigned i = 0; i < s->layer_count; i++)
+    if (layer_open(b, &s->layers[i], &m, missing, f) < 0) goto out;
+  bool memory = s->upper == UPPER_MEMORY || no_disk;
+  tree = attempt(b, s, &m, memory);
+  if (tree < 0 && !memory && errno != ENOSPC && errno != EDQUOT) {
+    int error = errno;
+    tree = attempt(b, s, &m, memory = true);
+    if (tree < 0) errno = error;
+    else {
+      no_disk = true;
+      snprintf(no_disk_why, sizeof no_disk_why, "%s (%s)", file_system(host.boxes, name), strerror(error));
+    }
+  }
+  if (tree < 0) fault_set(f, "mount.failed", "mount an overlay", what, errno);
+  else if (memory && s->upper == UPPER_DISK) missing_put(missing, "upper: writes below %s are kept in memory: the state directory is on %s", what, no_disk_why);
+out:
+  for (unsigned i = 0; i < m.count; i++) close(m.layers[i]);
+  return tree;
+}

@@ -1,0 +1,15 @@
+import { toCommand } from '../command.ts'
+
+export const command = toCommand({
+  usage: 'version',
+  about: 'Which sandlot this is.',
+  examples: [],
+  flags: {},
+  words: { most: 0, values: [] },
+  run: async (parsed, { client, stdout }) => {
+    const found = await client().system.version({})
+    const text = parsed.has('json') ? JSON.stringify(found) : `sandlot ${found.version} (protocol ${found.generation}, node ${found.node}, ${found.platform})`
+    await stdout.write(Buffer.from(`${text}\n`))
+    return 0
+  },
+})
