@@ -8,8 +8,10 @@
 #define _GNU_SOURCE
 #include "cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,4 +176,23 @@ void cgroup_end(void) {
     if (!parent[0] || !hierarchies[i].own[0] || hierarchies[i].same || hierarchies[i].error) continue;
     if (snprintf(path, sizeof path, "%s/%s", hierarchies[i].own, parent) < (int)sizeof path) rmdir(path);
   }
+}
+
+void cgroup_sweep(const char *path) {
+  int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR *all = dir < 0 ? NULL : fdopendir(dir);
+  if (!all) {
+    if (dir >= 0) close(dir);
+    return;
+  }
+  for (struct dirent *e; (e = readdir(all));) {
+    if (e->d_name[0] < '0' || e->d_name[0] > '9') continue;
+    for (int wait = 1; unlinkat(dir, e->d_name, AT_REMOVEDIR) < 0 && errno == EBUSY && wait < 500; wait *= 2) {
+      int group = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      if (group >= 0) end_all(group), close(group);
+      poll(NULL, 0, wait);
+    }
+  }
+  closedir(all);
+  rmdir(path);
 }

@@ -80,6 +80,11 @@ static void habits(void) {
   setrlimit(RLIMIT_NOFILE, &(struct rlimit){fence_files.rlim_max, fence_files.rlim_max});
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   prctl(PR_SET_NAME, "init");
+  // Short turns at the processor come sooner (Linux 6.12): among a thousand busy processes of a command PID 1 would wait seconds for each of its own.
+  // No privilege is needed, and what is forked starts with ordinary turns.
+  struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } turns = {
+      .size = sizeof turns, .flags = 1 /* SCHED_FLAG_RESET_ON_FORK */, .runtime = 100000 /* ns, the least there is */};
+  syscall(SYS_sched_setattr, 0, &turns, 0);
 }
 
 static void identity(const struct init_config *config) {

@@ -246,7 +246,7 @@ const run = async (command: readonly string[], args: readonly string[], environm
   })
 }
 
-const FIRST_LINES = 4
+const FIRST_LINES = 3
 
 const compileError = (text: string, compiler: readonly string[]): SandlotError => {
   if (/No space left on device|Disk quota exceeded/.test(text)) return new SandlotError('disk.full', 'no space to compile the native program')
@@ -257,10 +257,15 @@ const compileError = (text: string, compiler: readonly string[]): SandlotError =
     return unavailable(`${header} is missing`, 'headers')
   }
   const lines = text.split('\n').filter((line) => line.trim() !== '')
-  return new SandlotError('native.unavailable', `${compiler.join(' ')} cannot compile the native program: ${lines.slice(0, FIRST_LINES).join('\n')}`, {
-    hint: 'another compiler can be named with CC=; if it is none of the compiler, please report this',
-    detail: { output: lines.slice(0, 40).join('\n') },
-  })
+  const errors = lines.filter((line) => /error|undefined reference|cannot/.test(line))
+  return new SandlotError(
+    'native.unavailable',
+    `${compiler.join(' ')} cannot compile the native program: ${(errors.length > 0 ? errors : lines).slice(0, FIRST_LINES).join('; ')}`,
+    {
+      hint: 'name another compiler with CC=, or report this with the output of `sandlot doctor --json`',
+      detail: { output: lines.slice(0, 40).join('\n') },
+    },
+  )
 }
 
 type Need = 'compiler' | 'static' | 'headers'

@@ -144,7 +144,13 @@ export type Here = { readonly cwd: string; readonly mount: Mount | undefined }
 /** The current directory as an overlay at the same path; undefined, with a note, when that would show too much. `system`: /usr shows anyway. */
 export const placeHere = (source: Found, grants: readonly Mount[], host: HostFacts, system: boolean, note: (line: string) => void): Here | undefined => {
   const { path } = source
-  if (grants.some((grant) => isShownBy(grant, path, path))) return { cwd: path, mount: undefined }
+  // What was granted there is what was asked for, be it this very directory or another one.
+  const over = grants.find((grant) => isWithin(path, grant.target))
+  if (over !== undefined) {
+    if (over.target === path || isShownBy(over, path, path)) return { cwd: path, mount: undefined }
+    note(`the current directory ${path} is not shown: ${over.target} inside is ${over.found.path}`)
+    return undefined
+  }
   if (system && isWithin(path, '/usr') && !isBelow(path, SOURCE_CODE)) return { cwd: path, mount: undefined }
   const reason = tooMuch(knownAs(source, host), host)
   if (reason === undefined) {

@@ -28,7 +28,7 @@ const marks = { ok: ['ok', 32], missing: ['missing', 33], failed: ['FAILED', 31]
 
 const describe = ({ ok, checks }: Output<'system.doctor'>, terminal: boolean): string => {
   const colour = terminal && (process.env['NO_COLOR'] ?? '') === '' && process.env['TERM'] !== 'dumb'
-  const width = Math.max(...checks.map(({ name }) => name.length)) + 2
+  const width = Math.max(0, ...checks.map(({ name }) => name.length)) + 2
   const lines = checks.flatMap(({ name, state, says, fix }) => {
     const [word, code] = marks[state]
     const mark = colour ? `\x1b[${code}m${word}\x1b[0m` : word
