@@ -155,6 +155,8 @@ void exec_exited(struct exec *e, const struct result *r) {
   else put_u32(&wire_out, TAG_SIGNAL, (uint32_t)r->status);
   if (r->code == CLD_DUMPED) put_u32(&wire_out, TAG_CORE, 1);
   put_u32(&wire_out, TAG_CAUSE, e->cause);
+  // Where the output stands when everything the first process wrote has been read: the pipes are first in, first out.
+  put_u64(&wire_out, TAG_COUNT, output_written(&e->output));
   put_u64(&wire_out, TAG_USER_US, r->user_us);
   put_u64(&wire_out, TAG_SYSTEM_US, r->system_us);
   put_u64(&wire_out, TAG_PEAK_BYTES, r->peak_bytes);

@@ -142,7 +142,11 @@ static int state_open(int *launchers, struct fault *f) {
   mkdirat(state, "launcher", 0700);
   mkdirat(state, "box", 0700);
   *launchers = openat(state, "launcher", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  host.boxes = openat(state, "box", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int boxes = openat(state, "box", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  // As a mount of its own, attached nowhere: the overlays of a box name their upper in its mountinfo, and below this there is no host path to tell.
+  host.boxes = boxes < 0 ? -1 : k_open_tree(boxes, "", TREE_CLONE | EMPTY_PATH);
+  if (boxes >= 0 && host.boxes < 0) host.boxes = boxes;
+  else if (boxes >= 0) close(boxes);
   if (*launchers < 0 || host.boxes < 0) return fault_set(f, code, "make directories in the state directory", host.state, errno);
   return state;
 }
@@ -203,7 +207,9 @@ static void start_now(const struct frame *frame, const uint8_t *payload) {
   if (identity_enter(start.range_base, start.range_count, &f)) refuse_start(frame->id, &f);
   // Only now: newuidmap looks at who owns our /proc directory, which is root for a process that is not dumpable.
   prctl(PR_SET_DUMPABLE, 0);
-  if ((state = state_open(&launchers, &f)) < 0 || own_open(launchers, &f) || nest_make(&f) || room_make(&f) || permits_open(&f)) refuse_start(frame->id, &f);
+  if ((state = state_open(&launchers, &f)) < 0 || own_open(launchers, &f)) refuse_start(frame->id, &f);
+  umask(0);  // from here modes are meant as they are written
+  if (nest_make(&f) || room_make(&f) || permits_open(&f)) refuse_start(frame->id, &f);
   close(launchers);
   listener.ready = accept_ready;
   eye_open(&listener, EPOLLIN);
@@ -219,7 +225,6 @@ static void start_now(const struct frame *frame, const uint8_t *payload) {
   say(&b);
   buffer_free(&b);
   // The rest while the engine connects: what boxes are made from, and a sweep of what others left.
-  umask(0);
   int record = openat(host.own, "cgroup", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   cgroup_start(host.launcher, record);
   if (record >= 0) close(record);

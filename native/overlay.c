@@ -114,6 +114,10 @@ static int upper_open(struct box *b, const struct mount_step *s, struct making *
 }
 
 static int make_by_path(struct making *m) {
+  static bool boxes_attached;
+  char boxes_name[16];
+  if (!boxes_attached) room_attach(host.boxes, boxes_name);  // fails where it is no detached mount, and then need not be
+  boxes_attached = true;
   char options[16384], attached[LAYER_LIMIT + 1][16], place[16], path[64];
   unsigned count = 0;
   int used = snprintf(options, sizeof options, "volatile%s,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,lowerdir=", host.userns ? ",userxattr" : "", m->upper, m->work);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -126,6 +127,15 @@ void output_pump(struct exec *e) {
       if ((size_t)got < room) break;  // the pipe was empty, or its end comes with the next event
     }
   }
+}
+
+uint64_t output_written(const struct output *o) {
+  uint64_t position = o->ring.to;
+  for (int c = 0; c < 2; c++) {
+    int waiting = 0;
+    if (o->way[c].pipe.fd >= 0 && ioctl(o->way[c].pipe.fd, FIONREAD, &waiting) == 0) position += (uint64_t)waiting;
+  }
+  return position;
 }
 
 bool output_next(struct output *o, size_t most, struct piece *p) {

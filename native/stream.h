@@ -61,6 +61,8 @@ void output_open(struct output *o, int out, int err);
 void output_watch(struct output *o);
 // Reads what the pipes hold and the ring can take.
 void output_pump(struct exec *e);
+// How far the output goes with what still lies in the pipes.
+uint64_t output_written(const struct output *o);
 // The next bytes that may be sent, of one channel, at most `most`; false if there are none.
 bool output_next(struct output *o, size_t most, struct piece *p);
 void output_sent(struct exec *e, size_t count);

@@ -295,9 +295,9 @@ describe('a clone that is not the caller’s to write to', () => {
     const unwritable = await spawnAs([], { XDG_CACHE_HOME: '/proc/nowhere' })
     assert.equal(unwritable.code, 125)
     assert.match(unwritable.stderr, /^sandlot: .* \/proc\/nowhere\/sandlot, where a copy would be kept, is not either\n {2}hint: set HOME/)
-    // Somebody else could change what we run.
-    rmSync(join(cache, 'sandlot'), { recursive: true, force: true })
-    symlinkSync(base, join(cache, 'sandlot'))
+    // A link might be somebody's who wants us to run what lies elsewhere.
+    await spawnAs(['-c', 'mkdir "$HOME/elsewhere" && ln -s elsewhere "$HOME/sandlot"'], {}, 'sh')
+    assert.ok(lstatSync(join(cache, 'sandlot')).isSymbolicLink())
     assert.equal((await spawnAs([])).code, 125)
   })
 
@@ -366,6 +366,8 @@ describe('the entry', () => {
     const { code, stdout, stderr } = await use(clone, [])
     assert.deepEqual([code, stdout], [125, ''])
     assert.match(stderr, /^sandlot: cannot start: Cannot find module .*\n$/)
+    writeFileSync(join(clone, 'src/cli/main.ts'), `throw new Error('one\\ntwo')\n`)
+    assert.deepEqual(await use(clone, []), { code: 125, signal: null, stdout: '', stderr: 'sandlot: cannot start: one\n' })
   })
 })
 

@@ -37,10 +37,10 @@ const commands = {
     writeFileSync(`${to}/package-lock.json`, JSON.stringify({ ...lock, packages: { '': root, ...Object.fromEntries(packages) } }, null, 2))
   },
 
-  // npm writes this file last, so what it lists was there; that it still is, the runtime stands for.
+  // npm writes this file last, so what it lists was there.
   complete(what, arch, root) {
     const listed = `${root}/node_modules/.package-lock.json`
-    if (!existsSync(listed) || !existsSync(`${root}/node_modules/.bin/node`)) return false
+    if (!existsSync(listed)) return false
     const installed = read(listed).packages
     for (const [path, entry] of wanted(read(`${root}/package-lock.json`), what, arch)) {
       if (installed[path]?.integrity !== entry.integrity && !entry.optional) return false

@@ -184,16 +184,16 @@ const compile = async (options: NativeOptions, sources: readonly SourceFile[], p
       if (result.status === 0) options.onProgress?.('the native program was compiled with warnings')
     }
     if (result.status !== 0) throw compileError(result.text, compiler)
-    settle(output)
+    requireProgram(output)
     renameSync(output, program)
   } finally {
     rmSync(temporary, { recursive: true, force: true })
   }
 }
 
-const settle = (path: string): void => {
-  const stat = lstatSync(path)
-  if (!stat.isFile() || stat.size === 0) throw new SandlotError('native.unavailable', 'the compiler succeeded and left no program')
+const requireProgram = (path: string): void => {
+  const stat = lstatSync(path, { throwIfNoEntry: false })
+  if (stat === undefined || !stat.isFile() || stat.size === 0) throw new SandlotError('native.unavailable', 'the compiler succeeded and left no program')
 }
 
 /** CC may carry arguments (`ccache gcc`). */

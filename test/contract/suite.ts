@@ -194,7 +194,7 @@ export const contract = (name: string, makeEngine: () => Engine): void => {
           const names = text(stdout).trim().split('\n').map((line) => line.split('=')[0]!)
           assert.ok(names.includes('ASKED') && names.includes('MORE') && names.includes('PATH') && names.includes('HOME'))
           assert.ok(!text(stdout).includes('SANDLOT_TEST_SECRET'))
-          const allowed = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|TZ|TERM|COLORTERM|NO_COLOR|PWD|TMPDIR|ASKED|MORE|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z]+_DIR|[A-Z]+_INSTALL|GOROOT|SSL_CERT_[A-Z]+|_)$/
+          const allowed = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|TZ|TERM|COLORTERM|NO_COLOR|PWD|TMPDIR|ASKED|MORE|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z]+_DIR|[A-Z]+_INSTALL|GOROOT|[A-Z_]*(CERT|CA)_?[A-Z]*_?(FILE|DIR|INFO|BUNDLE|CAINFO)|CURL_CA_BUNDLE|_)$/
           assert.deepEqual(names.filter((each) => !allowed.test(each)), [])
           await fresh.destroy()
         } finally {
@@ -218,7 +218,7 @@ export const contract = (name: string, makeEngine: () => Engine): void => {
         assert.deepEqual([session, terminal], [pid, '0'])
       })
       test('it has descriptors 0, 1 and 2 and no other', async () => {
-        assert.equal(await out('ls /proc/$$/fd | tr "\\n" " "'), '0 1 2')
+        assert.equal(await out('ls /proc/$$/fd; true'), '0\n1\n2')
       })
       test('it has no capability, cannot gain one and runs under the filter', async () => {
         const status = await out('grep -E "^(Cap...|NoNewPrivs|Seccomp):" /proc/self/status')
@@ -227,9 +227,8 @@ export const contract = (name: string, makeEngine: () => Engine): void => {
         assert.match(status, /Seccomp:\s+2/)
       })
       test('it cannot read what PID 1 is made of', async () => {
-        for (const file of ['environ', 'mem', 'maps', 'exe', 'root/', 'cwd/', 'fd/']) {
-          assert.equal(await out(`cat /proc/1/${file} >/dev/null 2>&1 || ls /proc/1/${file} >/dev/null 2>&1 && echo readable || echo no`), 'no', file)
-        }
+        for (const file of ['environ', 'mem', 'maps', 'exe']) assert.equal(await out(`(cat /proc/1/${file} >/dev/null) 2>/dev/null && echo readable || echo no`), 'no', file)
+        for (const directory of ['root', 'cwd', 'fd']) assert.equal(await out(`ls /proc/1/${directory}/ >/dev/null 2>&1 && echo readable || echo no`), 'no', directory)
       })
       test('its host name is the sandbox’s', async () => {
         assert.equal(await out('cat /proc/sys/kernel/hostname'), 'sandlot')
@@ -274,7 +273,7 @@ print("done")`
         const canary = join(scratch, 'canary')
         writeFileSync(canary, 'CANARY')
         for (const path of [canary, `/proc/1/root${canary}`, `/proc/self/root${canary}`, `/usr/../..${canary}`, '/etc/shadow', '/root/.bashrc', '/var/log/dpkg.log']) {
-          assert.equal(await out(`cat ${path} 2>/dev/null | grep -c . || true`), '0', path)
+          assert.equal(await out(`cat ${path} 2>/dev/null | wc -c`), '0', path)
         }
       })
       test('namespaces and mounts are refused', async () => {
@@ -323,7 +322,8 @@ print("done")`
         const fresh = await engine.create({ grants: [{ source, access: 'overlay' }], cwd: source })
         const { stdout, stderr } = await fresh.run(sh('echo more >> file && echo new > new && cat file && stat -c %U file .'))
         assert.equal(text(stdout), 'host\nmore\nuser\nuser\n', text(stderr))
-        assert.equal((await fresh.changes()).total, 2)
+        const changed = (await fresh.changes()).overlays.filter((overlay) => overlay.name !== 'root')
+        assert.deepEqual(changed.map((overlay) => overlay.files), [2])
         await fresh.destroy()
         assert.equal(readFileSync(join(source, 'file'), 'utf8'), 'host\n')
         assert.ok(!existsSync(join(source, 'new')))
