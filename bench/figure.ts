@@ -42,8 +42,8 @@ const number = (value: number): string => (Number.isInteger(value) ? String(valu
 export const line = (figure: Figure): string => {
   const { name, value, unit, goal, note } = figure
   const how = state(figure)
-  if (how === 'not measured') return `${name.padEnd(44)} not measured: ${note ?? 'no value'}`
+  if (how === 'not measured') return `${name.padEnd(50)} not measured: ${note ?? 'no value'}`
   const wanted = goal === undefined ? '' : 'atMost' in goal ? `<= ${goal.atMost}` : `>= ${goal.atLeast}`
   const measured = `${number(value!).padStart(10)} ${unit}`
-  return `${name.padEnd(44)} ${measured.padEnd(16)} ${wanted.padEnd(10)} ${how === 'printed' ? '' : how}${note === undefined ? '' : `  (${note})`}`.trimEnd()
+  return `${name.padEnd(50)} ${measured.padEnd(16)} ${wanted.padEnd(10)} ${how === 'printed' ? '' : how}${note === undefined ? '' : `  (${note})`}`.trimEnd()
 }

@@ -44,7 +44,7 @@ export const below = async (pid: number, all?: readonly Process[]): Promise<read
   return found
 }
 
-const cgroups = async (directory: string, depth: number): Promise<string[]> => {
+const cgroups = async (directory = '/sys/fs/cgroup', depth = 5): Promise<string[]> => {
   const found: string[] = []
   const entries = await readdir(directory, { withFileTypes: true }).catch(() => [])
   for (const entry of entries) {
@@ -62,8 +62,22 @@ const files = async (pid: number): Promise<string[]> => {
   return links.filter((target) => target !== '' && target !== `/proc/${pid}/fd`)
 }
 
-/** Everything there is now that could be left by the engine in process `pid`, with its state in `state`. */
-export const inventory = async (state: string, pid: number = process.pid): Promise<Inventory> => {
+/** Whose things are looked for. */
+export type Whose = {
+  /** The state directory, of this engine alone. */
+  readonly state: string
+  /** The engine's process; default: this one. */
+  readonly pid?: number
+  /** Ids of its launchers, which their cgroups are named after; default: those that the state directory shows. */
+  readonly launchers?: readonly string[]
+}
+
+/** The ids of the launchers that a state directory shows. */
+export const launchersOf = (state: string): Promise<string[]> => list(join(state, 'launcher'))
+
+/** Everything there is now that an engine could leave. */
+export const inventory = async ({ state, pid = process.pid, launchers }: Whose): Promise<Inventory> => {
+  const ids = launchers ?? (await launchersOf(state))
   const everyone = await processes()
   const own = await link('/proc/self/ns/pid')
   // Ours: what is below the engine, and orphans that live in a pid namespace of their own (those of a living engine have a launcher above them).
@@ -79,13 +93,13 @@ export const inventory = async (state: string, pid: number = process.pid): Promi
   return {
     'processes': [...family.values()].map(({ pid: id, born, name }) => `${id} ${name} ${born}`),
     'mounts': mounts.map((line) => line.split(' ').slice(2, 5).join(' ')),
-    'cgroups': await cgroups('/sys/fs/cgroup', 5),
+    'cgroups': (await cgroups()).filter((path) => ids.some((id) => path.includes(id))),
     'network namespaces': [...new Set([...networks, ...held.map(([, target]) => target)])].filter((name) => name.startsWith('net:') && name !== host),
     'directories': [
-      ...(await readdir(state, { recursive: true }).catch(() => [])).filter((path) => !path.startsWith('record')),
+      ...(await readdir(state, { recursive: true }).catch(() => [])).filter((path) => path.includes('/') && !path.startsWith('record/')),
       ...(await list(tmpdir())).filter((name) => name.startsWith('sandlot')),
     ],
-    'open files': held.map(([one, target]) => `${one} ${target.replace(/^(socket|pipe):.*/, '$1')}`),
+    'open files': held.map(([one, target]) => `${one} ${target.replace(/^(\w+):\[.*/, '$1')}`),
   }
 }
 
@@ -110,12 +124,25 @@ export const leftover = (before: Inventory, after: Inventory): Inventory => {
   }
 }
 
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** An inventory at rest: what is only kept while there is work has gone, and half a second has changed nothing. */
+export const atRest = async (whose: Whose): Promise<Inventory> => {
+  await pause(2000)
+  for (let last = await inventory(whose); ;) {
+    await pause(500)
+    const now = await inventory(whose)
+    if (JSON.stringify(now) === JSON.stringify(last)) return now
+    last = now
+  }
+}
+
 /** Looks again until nothing is left or `withinMs` is over; what is then left. */
-export const settle = async (before: Inventory, state: string, withinMs: number, pid: number = process.pid): Promise<Inventory> => {
+export const settle = async (before: Inventory, whose: Whose, withinMs: number): Promise<Inventory> => {
   const until = performance.now() + withinMs
   for (;;) {
-    const left = leftover(before, await inventory(state, pid))
+    const left = leftover(before, await inventory(whose))
     if (performance.now() >= until || Object.values(left).every((names) => names.length === 0)) return left
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await pause(50)
   }
 }

@@ -4,7 +4,7 @@
 //
 // A spare is a box cloned ahead: namespaces, id maps, control groups, /proc and /dev do not depend on what it will hold, and are most of the cost.
 // One is made at the start, while the engine connects, and from the second CREATE on after each one, while the commands of the last one
-// run. It is dropped when nothing was asked for a second, so a launcher at rest holds nothing.
+// run; that has directories for as many uppers as the last plan, and the root if that lay over the skeleton alone. It is dropped when nothing was asked for a second, so a launcher at rest holds nothing.
 // What the launcher keeps of a box: pidfd (to see its end and to kill), its end of `life` (the init dies with it), slot, directory. Not the channel.
 // Removal is the crew's; the slot is free again only after that.
 #define _GNU_SOURCE
@@ -42,8 +42,11 @@ struct alive {
 static struct alive *all, *spare;
 static unsigned count, serials, created;
 static bool grouped = true, ending;
+static unsigned usual_overlays;  // what the last plan had on disk: a spare is made ready for the same
+static bool usual_root;
+static struct buffer usual_places;
 
-void box_name(const struct box *b, char out[BOX_NAME]) { snprintf(out, BOX_NAME, "%s.%s", host.launcher, b->id); }
+void box_name(const struct box *b, char out[BOX_NAME]) { snprintf(out, BOX_NAME, "%s.%u", host.launcher, b->serial); }
 
 static void say_gone(const char *id, int status) {
   struct buffer b = {0};
@@ -67,6 +70,7 @@ static void removed(void *owner, int error, uint64_t counted) {
   for (unsigned i = 0; i < a->box.upper_count; i++)
     if (a->box.uppers[i].fd >= 0) close(a->box.uppers[i].fd);
   free(a->box.uppers);
+  buffer_free(&a->box.root_places);
   free(a);
 }
 
@@ -85,6 +89,7 @@ static void over(struct eye *e, uint32_t events) {
   if (a == spare) spare = NULL;
   let_go(&a->box.life);
   let_go(&a->box.userns);
+  let_go(&a->box.root);
   struct job job = {.kind = JOB_REMOVE, .fd = -1, .done = removed, .owner = a, .serial = a->box.grouped ? a->box.serial : 0};
   if (a->box.has_directory) box_name(&a->box, job.path);
   if (job.serial || job.path[0]) crew_add(&job);
@@ -127,7 +132,7 @@ static struct alive *box_clone(struct fault *f) {
     slot_release(slot);
     return fault_set(f, error == ENOSPC || error == EPERM ? "userns.unavailable" : "launcher.failed", "clone into new namespaces", error == ENOSPC ? "sysctl user.max_*_namespaces" : NULL, error == ENOSPC ? EUSERS : error), NULL;
   }
-  a->box = (struct box){.serial = serial, .slot = slot, .pid = pid, .life = pair[0], .userns = -1, .grouped = grouped};
+  a->box = (struct box){.serial = serial, .slot = slot, .pid = pid, .life = pair[0], .userns = -1, .grouped = grouped, .root = -1};
   a->silent = true;
   a->eye = (struct eye){.fd = pidfd, .ready = over};
   a->next = all;
@@ -195,8 +200,12 @@ int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, in
   struct alive *a = spare ? spare : box_clone(f);
   if (!a) return -1;
   spare = NULL;
+  usual_root = overlay_plain(&p->steps[0]);
+  usual_overlays = 0;
+  usual_places.used = 0;
+  for (unsigned i = 0; i < p->step_count; i++) usual_overlays += (p->steps[i].kind == STEP_ROOT || p->steps[i].kind == STEP_OVERLAY) && p->steps[i].upper == UPPER_DISK;
   snprintf(a->box.id, sizeof a->box.id, "%s", p->box);
-  int result = mounts_make(&a->box, p, trees, &says, f);
+  int result = mounts_make(&a->box, p, trees, &usual_places, &says, f);
   if (!result) {
     result = hand_over(a, p, payload, length, &says, trees, channel);
     if (result) fault_set(f, "launcher.failed", "hand over to a sandbox's first process", NULL, errno);
@@ -224,51 +233,53 @@ void boxes_discard_all(void) {
 struct changes {
   char box[33];
   uint32_t request;
-  unsigned waiting;
-  struct buffer fields;
+  unsigned waiting, total;
+  struct upper_count {
+    struct changes *of;
+    char name[33];
+    uint64_t files;
+    int error;
+  } uppers[];
 };
 
-struct counting {
-  struct changes *of;
-  char name[33];
-};
-
-static void counted(void *owner, int error, uint64_t files) {
-  struct counting *c = owner;
-  struct changes *of = c->of;
-  put_text(&of->fields, TAG_NAME, c->name);
-  put_u64(&of->fields, TAG_COUNT, error ? 0 : files);
-  if (error) put_u32(&of->fields, TAG_ERRNO, (uint32_t)error);
-  free(c);
-  if (--of->waiting) return;
+static void say_changes(struct changes *of) {
   struct buffer b = {0};
   size_t start = frame_begin(&b, KIND_CHANGED, 0, 0, of->request);
   put_text(&b, TAG_BOX, of->box);
-  put_raw(&b, of->fields.bytes, of->fields.used);
+  for (unsigned i = 0; i < of->total; i++) {
+    put_text(&b, TAG_NAME, of->uppers[i].name);
+    put_u64(&b, TAG_COUNT, of->uppers[i].files);
+    if (of->uppers[i].error) put_u32(&b, TAG_ERRNO, (uint32_t)of->uppers[i].error);
+  }
   frame_end(&b, start);
   say(&b);
   buffer_free(&b);
-  buffer_free(&of->fields);
   free(of);
+}
+
+static void counted(void *owner, int error, uint64_t files) {
+  struct upper_count *c = owner;
+  c->files = error ? 0 : files;
+  c->error = error;
+  if (--c->of->waiting == 0) say_changes(c->of);
 }
 
 bool boxes_changes(const char *id, uint32_t request) {
   struct alive *a = by_id(id);
-  struct changes *of = a && a->box.pid && a->box.upper_count ? calloc(1, sizeof *of) : NULL;
+  unsigned n = a && a->box.pid ? a->box.upper_count : 0;
+  struct changes *of = n ? calloc(1, sizeof *of + n * sizeof of->uppers[0]) : NULL;
   if (!of) return false;
   snprintf(of->box, sizeof of->box, "%s", id);
   of->request = request;
-  of->waiting = a->box.upper_count;
-  for (unsigned i = 0, n = a->box.upper_count; i < n; i++) {
+  of->waiting = of->total = n;
+  for (unsigned i = 0; i < n; i++) {
     const struct upper_ref *u = &a->box.uppers[i];
-    struct counting *c = malloc(sizeof *c);
-    if (!c) _exit(112);
-    c->of = of;
-    snprintf(c->name, sizeof c->name, "%s", u->name);
-    struct job job = {.kind = JOB_COUNT, .fd = u->fd >= 0 ? fcntl(u->fd, F_DUPFD_CLOEXEC, FD_FREE) : -1, .done = counted, .owner = c};
+    struct job job = {.kind = JOB_COUNT, .fd = u->fd >= 0 ? fcntl(u->fd, F_DUPFD_CLOEXEC, FD_FREE) : -1, .done = counted, .owner = &of->uppers[i]};
     char name[BOX_NAME];
+    of->uppers[i].of = of;
+    snprintf(of->uppers[i].name, sizeof of->uppers[i].name, "%s", u->name);
     box_name(&a->box, name);
-    snprintf(job.path, sizeof job.path, "%s/%s/upper", name, u->name);
+    snprintf(job.path, sizeof job.path, "%s/%u/upper", name, u->place);
     crew_add(&job);
   }
   return true;
@@ -279,7 +290,9 @@ unsigned boxes_count(void) { return count; }
 void boxes_idle(void) {
   struct fault ignored;
   // One command and good-bye is the commonest use: the second CREATE is what tells that more will come.
-  if (!spare && !ending && created != 1) spare = box_clone(&ignored);
+  if (spare || ending || created == 1) return;
+  spare = box_clone(&ignored);
+  if (spare && created) overlay_ahead(&spare->box, usual_overlays, usual_root, &usual_places);
 }
 
 void boxes_rest(void) {

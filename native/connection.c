@@ -49,7 +49,7 @@ static void refuse_connection(struct connection *c, const struct fault *f) {
   buffer_free(&b);
   if (put < 0 || shutdown(c->eye.fd, SHUT_WR) < 0) return drop(c);
   c->refused = true;
-  c->until = clock_ms() + FAREWELL_MS;
+  c->until = launcher_ms() + FAREWELL_MS;
 }
 
 static void obey(struct connection *c) {
@@ -114,7 +114,7 @@ void connection_open(int fd, const struct fault *hindrance) {
     free(c);
     return;
   }
-  *c = (struct connection){.eye = {.fd = fd, .ready = ready}, .until = clock_ms() + PATIENCE_MS, .hindrance = hindrance, .next = all, .at = &all};
+  *c = (struct connection){.eye = {.fd = fd, .ready = ready}, .until = launcher_ms() + PATIENCE_MS, .hindrance = hindrance, .next = all, .at = &all};
   if (all) all->at = &c->next;
   all = c;
   eye_open(&c->eye, EPOLLIN);
@@ -122,7 +122,7 @@ void connection_open(int fd, const struct fault *hindrance) {
 }
 
 int connection_turn(void) {
-  int64_t now = all ? clock_ms() : 0, soonest = -1;
+  int64_t now = all ? launcher_ms() : 0, soonest = -1;
   for (struct connection *c = all, *next; c; c = next) {
     next = c->next;
     if (c->until <= now) drop(c);

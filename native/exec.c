@@ -14,11 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernel.h"
 #include "supervisor.h"
 #include "wire.h"
 
 #define SLOTS 256u
 #define LOOK_MS 250
+#define NR_PIDFD_OPEN 434  // on every architecture
 
 struct exec *live_execs;
 bool exec_starting;
@@ -33,9 +35,9 @@ static struct exec **slot_of(uint32_t id) {
 // The frame cannot be understood at all: whoever sent it is not to be trusted with the next one.
 static _Noreturn void malformed(const struct frame *f) { wire_fault_end(f->id, "argument.invalid", "a malformed frame"); }
 
-enum reading { READ_END, READ_FIELD, READ_BAD };
+enum reading { READ_END, READ_FIELD };
 
-// The next field; unknown ones are the caller's to judge by may_skip.
+// The next field; what an unknown one means is for the caller to judge.
 static enum reading next(const struct frame *f, const uint8_t *payload, size_t *at, struct field *out) {
   int got = field_next(payload, f->length, at, out);
   if (got < 0) malformed(f);
@@ -186,9 +188,9 @@ static void end_tree(struct exec *e, enum cause cause) {
 // right process. Without a supervisor PID 1 reaps, between frames.
 static void signal_first(struct exec *e, int signal) {
   if (e->state != EXEC_RUNNING) return;
-  int fd = (int)syscall(SYS_pidfd_open, e->pid, 0);
+  int fd = (int)syscall(NR_PIDFD_OPEN, e->pid, 0);
   if (fd < 0) return;
-  if (!e->supervisor || e->supervisor->slip->state == SLIP_STARTED) syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+  if (!e->supervisor || e->supervisor->slip->state == SLIP_STARTED) syscall(NR_PIDFD_SEND_SIGNAL, fd, signal, NULL, 0);
   close(fd);
 }
 

@@ -23,6 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kernel.h"
+
 struct rlimit fence_files;
 
 static int set_capabilities(uint32_t low, uint32_t high) {
@@ -43,10 +45,10 @@ void fence_close_except(const int *keep, int count) {
   unsigned from = 3;
   for (int i = 0; i < count; i++) {
     if (sorted[i] < 0 || (unsigned)sorted[i] < from) continue;
-    if ((unsigned)sorted[i] > from) syscall(SYS_close_range, from, (unsigned)sorted[i] - 1, 0);
+    if ((unsigned)sorted[i] > from) syscall(NR_CLOSE_RANGE, from, (unsigned)sorted[i] - 1, 0);
     from = (unsigned)sorted[i] + 1;
   }
-  syscall(SYS_close_range, from, ~0u, 0);
+  syscall(NR_CLOSE_RANGE, from, ~0u, 0);
 }
 
 // 0, 1 and 2 are /dev/null: a number below 3 is always stdio, and nothing we print by mistake reaches anyone.
@@ -65,6 +67,14 @@ static void descriptors(struct init_config *config) {
   }
 }
 
+void fence_short_turns(void) {
+  if (syscall(SYS_sched_getscheduler, 0) != 0) return;  // whoever chose another policy than the ordinary one keeps it
+  struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } turns = {
+      .size = sizeof turns, .flags = 1 /* SCHED_FLAG_RESET_ON_FORK */, .runtime = 100000 /* ns, the least there is */,
+      .nice = getpriority(PRIO_PROCESS, 0)};
+  syscall(SYS_sched_setattr, 0, &turns, 0);
+}
+
 // Nothing of the caller's is left in memory a guest could be shown, in signals or in the mask of files.
 static void habits(void) {
   clearenv();
@@ -80,11 +90,7 @@ static void habits(void) {
   setrlimit(RLIMIT_NOFILE, &(struct rlimit){fence_files.rlim_max, fence_files.rlim_max});
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   prctl(PR_SET_NAME, "init");
-  // Short turns at the processor come sooner (Linux 6.12): among a thousand busy processes of a command PID 1 would wait seconds for each of its own.
-  // No privilege is needed, and what is forked starts with ordinary turns.
-  struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } turns = {
-      .size = sizeof turns, .flags = 1 /* SCHED_FLAG_RESET_ON_FORK */, .runtime = 100000 /* ns, the least there is */};
-  syscall(SYS_sched_setattr, 0, &turns, 0);
+  fence_short_turns();
 }
 
 static void identity(const struct init_config *config) {

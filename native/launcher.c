@@ -48,7 +48,7 @@ static bool started, prepared, ending, resting;
 static int64_t ending_at, asked_at;
 static pid_t sweeper;
 
-int64_t clock_ms(void) {
+int64_t launcher_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
@@ -75,7 +75,7 @@ void eye_close(struct eye *e) {
 static void end_all(void) {
   if (ending) return;
   ending = true;
-  ending_at = clock_ms();
+  ending_at = launcher_ms();
   if (listener.fd >= 0) eye_close(&listener);
   if (control.fd >= 0) eye_close(&control);
   connection_close_all();
@@ -188,7 +188,7 @@ static int permits_open(struct fault *f) {
 static void accept_ready(struct eye *e, uint32_t events) {
   (void)events;
   int fd = accept4(e->fd, NULL, NULL, SOCK_CLOEXEC);
-  asked_at = clock_ms();
+  asked_at = launcher_ms();
   resting = false;
   if (fd >= 0) connection_open(fd, &hindrance);
 }
@@ -205,16 +205,16 @@ static void start_now(const struct frame *frame, const uint8_t *payload) {
   host.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (host.proc < 0) fault_set(&f, "unsupported", "open /proc", NULL, errno), refuse_start(frame->id, &f);
   if (identity_enter(start.range_base, start.range_count, &f)) refuse_start(frame->id, &f);
-  // Only now: newuidmap looks at who owns our /proc directory, which is root for a process that is not dumpable.
-  prctl(PR_SET_DUMPABLE, 0);
   if ((state = state_open(&launchers, &f)) < 0 || own_open(launchers, &f)) refuse_start(frame->id, &f);
   umask(0);  // from here modes are meant as they are written
   if (nest_make(&f) || room_make(&f) || permits_open(&f)) refuse_start(frame->id, &f);
+  // Only now: /proc/<pid> of a process that is not dumpable is root's, and newuidmap, and we opening the nest, look there.
+  prctl(PR_SET_DUMPABLE, 0);
   close(launchers);
   listener.ready = accept_ready;
   eye_open(&listener, EPOLLIN);
   started = true;
-  asked_at = clock_ms();
+  asked_at = launcher_ms();
   snprintf(socket, sizeof socket, "%s/launcher/%s/socket", host.state, host.launcher);
   struct buffer b = {0};
   size_t at = frame_begin(&b, KIND_READY, 0, 0, frame->id);
@@ -310,13 +310,16 @@ static void signals_ready(struct eye *e, uint32_t events) {
 // What is due when no event is; returns how long to wait for one.
 static int idle(void) {
   if (ending) {
-    if ((boxes_count() == 0 && crew_busy() == 0) || clock_ms() - ending_at > FAREWELL_MS) leave();
+    if ((boxes_count() == 0 && crew_busy() == 0) || launcher_ms() - ending_at > FAREWELL_MS) leave();
     return 100;
   }
   int wait = connection_turn();
   if (!started) return wait;
-  if (resting) return wait;
-  int64_t rested = clock_ms() - asked_at;
+  if (resting) {
+    if (crew_busy() == 0) crew_rest();  // it removed the last spare
+    return wait;
+  }
+  int64_t rested = launcher_ms() - asked_at;
   if (rested < REST_MS) {
     if (!hindrance.code) boxes_idle();
     int left = (int)(REST_MS - rested);
@@ -326,6 +329,7 @@ static int idle(void) {
     resting = true;
     boxes_rest();
     crew_rest();
+    owner_rest();
   }
   return wait < 0 || wait > REST_MS ? REST_MS : wait;
 }

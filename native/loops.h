@@ -16,7 +16,7 @@ void eye_change(struct eye *e, uint32_t events);
 // Leaves the loop and closes.
 void eye_close(struct eye *e);
 
-int64_t clock_ms(void);
+int64_t launcher_ms(void);
 
 #define owner_of_eye(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 

@@ -26,8 +26,8 @@ void missing_put(struct buffer *missing, const char *format, ...) {
 int template_clone(const struct box *b, int template, uint64_t attributes) {
   int tree = k_open_tree(template, "", TREE_CLONE | EMPTY_PATH | RECURSIVE);
   if (tree < 0) return -1;
-  if (k_mount_setattr(tree, 0, attributes, b->userns) == 0) return tree;
-  if (b->userns >= 0 && k_mount_setattr(tree, 0, attributes, -1) == 0) return tree;  // a tmpfs of before 6.3: owners show as nobody
+  if (k_mount_setattr(tree, 1, attributes, b->userns) == 0) return tree;
+  if (b->userns >= 0 && k_mount_setattr(tree, 1, attributes, -1) == 0) return tree;  // a tmpfs of before 6.3: owners show as nobody
   int error = errno;
   close(tree);
   errno = error;
@@ -82,14 +82,15 @@ static int bind_make(struct box *b, const struct mount_step *s, struct buffer *m
   return tree;
 }
 
-int mounts_make(struct box *b, const struct plan *p, int *trees, struct buffer *missing, struct fault *f) {
+int mounts_make(struct box *b, const struct plan *p, int *trees, struct buffer *places, struct buffer *missing, struct fault *f) {
+  bool plain = overlay_plain(&p->steps[0]);
   for (unsigned i = 0; i < p->step_count; i++) trees[i] = -1;
   f->code = NULL;
-  for (unsigned i = 0; i < p->step_count && !f->code; i++) {
-    const struct mount_step *s = &p->steps[i];
-    if (s->kind == STEP_BIND) trees[i] = bind_make(b, s, missing, f);
-    else if (s->kind == STEP_ROOT || s->kind == STEP_OVERLAY) trees[i] = overlay_make(b, s, missing, f);
-  }
+  for (unsigned i = 0; i < p->step_count && !f->code; i++)
+    if (p->steps[i].kind == STEP_BIND) trees[i] = bind_make(b, &p->steps[i], missing, f);
+  if (plain && !f->code) places_list(p, trees, places);
+  for (unsigned i = 0; i < p->step_count && !f->code; i++)
+    if (p->steps[i].kind == STEP_ROOT || p->steps[i].kind == STEP_OVERLAY) trees[i] = overlay_make(b, &p->steps[i], i || !plain ? NULL : places, missing, f);
   if (!f->code) return 0;
   for (unsigned i = 0; i < p->step_count; i++)
     if (trees[i] >= 0) close(trees[i]);

@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "box.h"
 #include "nest.h"
 
 static const char *const failed = "mount.failed";
@@ -63,12 +64,15 @@ static _Noreturn void inside_nest(int to, int until) {
   if (proc < 0) say(to, errno == EPERM ? "mount /proc: the surrounding container masks parts of /proc" : "mount /proc", errno);
   int top = tmpfs_make(1 << 20, 0755, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC);
   if (top < 0) say(to, "mount a tmpfs", errno);
-  static const char *const names[] = {NEST_PROC, NEST_STAGE, NEST_DEV, NEST_EMPTY};
+  static const char *const shown[] = {NEST_EMPTY, NEST_FILE}, *const names[] = {NEST_PROC, NEST_STAGE, NEST_DEV, NEST_EMPTY};
   for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
     if (mkdirat(top, names[i], 0755) < 0) say(to, "fill the nest", errno);
   int file = openat(top, NEST_FILE, O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
   if (file < 0) say(to, "fill the nest", errno);
   close(file);
+  uint32_t root = identity_outer(0);
+  for (unsigned i = 0; root && i < sizeof shown / sizeof *shown; i++)
+    if (fchownat(top, shown[i], root, root, 0) < 0) say(to, "fill the nest", errno);
   if (k_move_mount(top, AT_FDCWD, "/") < 0 || fchdir(top) < 0) say(to, "attach the nest", errno);
   if (syscall(SYS_pivot_root, ".", ".") < 0) say(to, errno == EINVAL ? "pivot_root: the root of this host cannot be changed (an initramfs)" : "pivot_root", errno);
   if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) say(to, "leave the host's mounts", errno);
@@ -201,7 +205,10 @@ int skeleton_make(const struct start *s, struct fault *f) {
   if (own(top, "", 0, 0) < 0) return fault_set(f, failed, "make the skeleton", "/", errno);
   for (unsigned i = 0; i < s->skeleton_count; i++)
     if (skeleton_entry(top, &s->skeleton[i]) < 0) return fault_set(f, "argument.invalid", "make the skeleton", s->skeleton[i].target, errno);
-  host.skeleton = top;
+  // Where nothing is id-mapped one clone serves all boxes; detached, so that no path of the host shows in their mountinfo.
+  bool whole = overlay_by_path() || host.identity == IDENTITY_RANGE;
+  host.skeleton = whole ? top : k_open_tree(top, "", TREE_CLONE | EMPTY_PATH);
+  if (host.skeleton < 0 || (!whole && k_mount_setattr(host.skeleton, 0, ATTR_READONLY, -1) < 0)) return fault_set(f, failed, "clone the skeleton", NULL, errno);
   return 0;
 }
 

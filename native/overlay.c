@@ -2,11 +2,11 @@
 //
 // Made with our credentials, so that the box's user namespace decides nothing about the upper, which is plain (an id-mapped upper turns read-only
 // with no word but one in dmesg) and given to the box's ids. Lower layers are id-mapped clones in range mode.
-//   STATE/box/<launcher>.<id>/<name>/upper, work        <name> is `root` or the step's
+//   STATE/box/<launcher>.<serial>/<n>/upper, work        n counts the box's overlays
 // or a tmpfs of its own, where the state directory lies on what cannot hold an upper (an overlay, as in a container).
 // `volatile`: a box that outlives a crash of its host has no meaning, and without it the unmount syncs the whole file system of the state directory.
-// Layers go to the kernel as descriptors (Linux 6.13), which has no limit of length; before that as /proc/self/fd/N in the options of mount(2),
-// with detached layers attached in the room for that moment.
+// Layers go to the kernel as descriptors (Linux 6.13, of detached mounts 6.15), which has no limit of length; before that as /proc/self/fd/N in the
+// options of mount(2), with detached layers attached in the room for that moment.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "box.h"
@@ -22,7 +23,7 @@
 
 #define DEFAULT_MEMORY (512ull << 20)
 
-static bool by_path;      // this kernel takes no descriptors
+static bool by_path;      // this kernel takes no descriptors of detached mounts
 static bool no_disk;      // the state directory cannot hold an upper
 static char no_disk_why[64];
 
@@ -85,31 +86,41 @@ static int upper_like(const struct box *b, const struct mount_step *s, const str
   return (at.st_mode & 01777) == 0755 ? 0 : chmod(path, at.st_mode & 01777);
 }
 
+// The directory of the next upper, with `upper` and `work` in it.
+static int place_make(struct box *b) {
+  char path[BOX_NAME + 32];
+  box_name(b, path);
+  if (!b->has_directory && mkdirat(host.boxes, path, 0700) < 0) return -1;
+  b->has_directory = true;
+  size_t used = strlen(path);
+  snprintf(path + used, sizeof path - used, "/%u", b->places);
+  if (mkdirat(host.boxes, path, 0700) < 0) return -1;
+  used = strlen(path);
+  snprintf(path + used, sizeof path - used, "/upper");
+  if (mkdirat(host.boxes, path, 0755) < 0) return -1;
+  snprintf(path + used, sizeof path - used, "/work");
+  if (mkdirat(host.boxes, path, 0700) < 0) return -1;
+  b->places++;
+  return 0;
+}
+
 static int upper_open(struct box *b, const struct mount_step *s, struct making *m, bool memory) {
-  const char *name = s->name ? s->name : "root";
+  char upper[BOX_NAME + 32] = "upper", work[BOX_NAME + 32] = "work";
   int dir;
-  char directory[BOX_NAME + 40];
   if (memory) {
-    m->memory = tmpfs_make(s->size ? s->size : DEFAULT_MEMORY, 0700, 0);
-    if (m->memory < 0) return -1;
-    dir = m->memory;
+    dir = m->memory = tmpfs_make(s->size ? s->size : DEFAULT_MEMORY, 0700, 0);
+    if (dir < 0 || mkdirat(dir, upper, 0755) < 0 || mkdirat(dir, work, 0700) < 0) return -1;
   } else {
-    box_name(b, directory);
-    if (!b->has_directory && mkdirat(host.boxes, directory, 0700) < 0) return -1;
-    b->has_directory = true;
-    size_t used = strlen(directory);
-    snprintf(directory + used, sizeof directory - used, "/%s", name);
-    if (mkdirat(host.boxes, directory, 0700) < 0) return -1;
-    dir = openat(host.boxes, directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0) return -1;
+    if (b->next_place == b->places && place_make(b) < 0) return -1;
+    dir = host.boxes;
+    box_name(b, upper);
+    size_t used = strlen(upper);
+    memcpy(work, upper, used);
+    snprintf(upper + used, sizeof upper - used, "/%u/upper", b->next_place);
+    snprintf(work + used, sizeof work - used, "/%u/work", b->next_place++);
   }
-  if (mkdirat(dir, "upper", 0755) == 0 && mkdirat(dir, "work", 0700) == 0) {
-    m->upper = openat(dir, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    m->work = openat(dir, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  }
-  int error = errno;
-  if (dir != m->memory) close(dir);
-  errno = error;
+  m->upper = openat(dir, upper, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  m->work = openat(dir, work, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   return m->upper >= 0 && m->work >= 0 && upper_like(b, s, m) == 0 ? 0 : -1;
 }
 
@@ -148,17 +159,32 @@ static int make(struct making *m) {
   int fs = k_fsopen("overlay"), tree = -1;
   if (fs < 0) return -1;
   bool ok = true;
-  for (unsigned i = 0; i < m->count && ok; i++) {
-    ok = k_fsconfig(fs, CONFIG_FD, "lowerdir+", NULL, m->layers[i]) == 0;
-    if (!ok && i == 0 && (errno == EINVAL || errno == EBADF)) by_path = true;
-  }
+  for (unsigned i = 0; i < m->count && ok; i++) ok = k_fsconfig(fs, CONFIG_FD, "lowerdir+", NULL, m->layers[i]) == 0;
   ok = ok && k_fsconfig(fs, CONFIG_FD, "upperdir", NULL, m->upper) == 0 && k_fsconfig(fs, CONFIG_FD, "workdir", NULL, m->work) == 0;
   ok = ok && k_fsconfig(fs, CONFIG_FLAG, "volatile", NULL, 0) == 0 && (!host.userns || k_fsconfig(fs, CONFIG_FLAG, "userxattr", NULL, 0) == 0);
   if (ok && k_fsconfig(fs, CONFIG_CREATE, NULL, NULL, 0) == 0) tree = k_fsmount(fs, ATTR_NOSUID | ATTR_NODEV);
   int error = errno;
   close(fs);
   errno = error;
-  return tree < 0 && by_path ? make_by_path(m) : tree;
+  return tree;
+}
+
+bool overlay_by_path(void) {
+  struct utsname name;
+  unsigned major_number = 0, minor_number = 0;
+  if (uname(&name) == 0 && sscanf(name.release, "%u.%u", &major_number, &minor_number) == 2 && (major_number > 6 || (major_number == 6 && minor_number >= 15))) return false;
+  // An older number may have it all the same: tried once, on two directories of a detached tmpfs.
+  int top = tmpfs_make(4096, 0700, 0), fs = k_fsopen("overlay");
+  by_path = true;
+  if (top >= 0 && fs >= 0 && mkdirat(top, "a", 0700) == 0 && mkdirat(top, "b", 0700) == 0) {
+    int a = openat(top, "a", O_PATH | O_CLOEXEC), b = openat(top, "b", O_PATH | O_CLOEXEC);
+    by_path = k_fsconfig(fs, CONFIG_FD, "lowerdir+", NULL, a) < 0 || k_fsconfig(fs, CONFIG_FD, "lowerdir+", NULL, b) < 0 || k_fsconfig(fs, CONFIG_CREATE, NULL, NULL, 0) < 0;
+    close(a);
+    close(b);
+  }
+  if (top >= 0) close(top);
+  if (fs >= 0) close(fs);
+  return by_path;
 }
 
 static int attempt(struct box *b, const struct mount_step *s, struct making *m, bool memory) {
@@ -168,7 +194,7 @@ static int attempt(struct box *b, const struct mount_step *s, struct making *m, 
     b->uppers = reallocarray(b->uppers, b->upper_count + 1, sizeof *b->uppers);
     if (!b->uppers) _Exit(112);
     struct upper_ref *u = &b->uppers[b->upper_count++];
-    *u = (struct upper_ref){.fd = memory ? m->upper : -1};
+    *u = (struct upper_ref){.fd = memory ? m->upper : -1, .place = b->next_place - 1};
     snprintf(u->name, sizeof u->name, "%s", s->name ? s->name : "root");
     if (memory) m->upper = -1;
   }
@@ -179,11 +205,39 @@ static int attempt(struct box *b, const struct mount_step *s, struct making *m, 
   return tree;
 }
 
-int overlay_make(struct box *b, const struct mount_step *s, struct buffer *missing, struct fault *f) {
+bool overlay_plain(const struct mount_step *s) { return s->layer_count == 1 && !s->layers[0].path[0] && s->upper == UPPER_DISK; }
+
+void overlay_ahead(struct box *b, unsigned overlays, bool root, const struct buffer *places) {
+  static struct source skeleton = {.path = ""};
+  const struct mount_step step = {.kind = STEP_ROOT, .layers = &skeleton, .layer_count = 1};
+  struct fault ignored;
+  if (no_disk) return;
+  while (b->places < overlays && place_make(b) == 0) continue;
+  if (!root || !b->places) return;
+  b->root = overlay_make(b, &step, places, NULL, &ignored);
+  put_raw(&b->root_places, places->bytes, places->used);
+}
+
+static bool same(const struct buffer *a, const struct buffer *b) { return a->used == b->used && (!a->used || !memcmp(a->bytes, b->bytes, a->used)); }
+
+int overlay_make(struct box *b, const struct mount_step *s, const struct buffer *places, struct buffer *missing, struct fault *f) {
   struct making m = {0};
   char name[24];
   int tree = -1;
   const char *what = s->target ? s->target : "/";
+  if (b->root >= 0 && s->kind == STEP_ROOT) {
+    tree = b->root;
+    b->root = -1;
+    if (overlay_plain(s) && same(places, &b->root_places)) return tree;
+    close(tree);
+    tree = -1;
+    b->upper_count = 0;
+  }
+  if (places && places->used) {
+    m.layers[0] = places_make(b, places);
+    if (m.layers[0] < 0) return fault_set(f, "mount.failed", "make places to mount on", NULL, errno);
+    m.detached[m.count++] = true;
+  }
   for (unsigned i = 0; i < s->layer_count; i++)
     if (layer_open(b, &s->layers[i], &m, missing, f) < 0) goto out;
   bool memory = s->upper == UPPER_MEMORY || no_disk;
@@ -198,7 +252,7 @@ int overlay_make(struct box *b, const struct mount_step *s, struct buffer *missi
     }
   }
   if (tree < 0) fault_set(f, "mount.failed", "mount an overlay", what, errno);
-  else if (memory && s->upper == UPPER_DISK) missing_put(missing, "upper: writes below %s are kept in memory: the state directory is on %s", what, no_disk_why);
+  else if (missing && memory && s->upper == UPPER_DISK) missing_put(missing, "upper: writes below %s are kept in memory: the state directory is on %s", what, no_disk_why);
 out:
   for (unsigned i = 0; i < m.count; i++) close(m.layers[i]);
   return tree;

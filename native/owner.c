@@ -1,7 +1,8 @@
 // User namespaces that only serve as the id map of a mount: who a source's owner is to one box.
 //
 // The kernel takes such a map from a user namespace, and a user namespace begins with a process. That process shares our memory (nothing to
-// copy) and sleeps until its namespace is open, then it is killed; 100 us, so the namespace is kept for the next box in the same slot.
+// copy) and sleeps until its namespace is open, then it is killed; 100 us, so the namespace is kept for the next box in the same
+// slot until the launcher rests.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -85,8 +86,14 @@ int owner_map(int slot, enum owner_use use, uid_t uid, gid_t gid) {
     if (kept[i].slot == slot && kept[i].use == use && kept[i].uid == uid && kept[i].gid == gid) return kept[i].fd;
   int fd = make(slot_base(slot), use, uid, gid);
   if (fd < 0) return -1;
-  struct kept *k = &kept[kept_count < KEPT ? kept_count++ : kept_next++ % KEPT];
-  if (k->fd > 0) close(k->fd);
+  bool full = kept_count == KEPT;
+  struct kept *k = &kept[full ? kept_next++ % KEPT : kept_count++];
+  if (full) close(k->fd);
   *k = (struct kept){slot, fd, use, uid, gid};
   return fd;
+}
+
+void owner_rest(void) {
+  for (unsigned i = 0; i < kept_count; i++) close(kept[i].fd);
+  kept_count = kept_next = 0;
 }

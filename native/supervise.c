@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "fence.h"
+#include "kernel.h"
 #include "supervisor.h"
 
 #define STACK_SIZE (64u << 10)
@@ -168,7 +169,7 @@ ON_OWN_STACK static int first(void *argument) {
   // A directory outside the root, reached through a descriptor in /proc, is "(unreachable)/...": path_resolution(7) forgets, getcwd(2) knows.
   long cwd = syscall(SYS_getcwd, buffer, sizeof buffer);
   if (cwd < 0 || buffer[0] != '/') failed(slip, FAILED_CWD, cwd < 0 ? errno : ENOENT);
-  syscall(SYS_close_range, 3u, ~0u, 0);
+  syscall(NR_CLOSE_RANGE, 3u, ~0u, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
@@ -243,12 +244,17 @@ _Noreturn void supervise(const struct duty *d) {
   fence_close_except((int[]){d->wire, d->ends[0], d->ends[1], d->ends[2]}, 4);
   prctl(PR_SET_NAME, "supervisor");
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  fence_short_turns();
   setrlimit(RLIMIT_NOFILE, &fence_files);
   int refused = load_filter(d->config);  // ahead of time: the filter is inherited, and nothing below needs what it refuses
   struct command c = {.duty = d};
   if (d->request) {
     read_command(&c, d->request, d->length);
   } else {
+    // After a fork the first write to a page is a fault and a copy: here nobody waits for it.
+    for (size_t at = 0; at < 4 * 4096; at += 4096) ((volatile uint8_t *)stack)[STACK_SIZE - 1 - at] = 0;
+    ((volatile uint8_t *)request)[0] = 0;
+    free(memset(allocate(REQUEST_LIMIT / 8), 0, REQUEST_LIMIT / 8));
     ssize_t got;
     do got = recv(d->wire, request, sizeof request, 0);
     while (got < 0 && errno == EINTR);

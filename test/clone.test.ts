@@ -47,13 +47,13 @@ after(() => {
 describe('a clean clone', () => {
   it('is set up by its first use, also by two at once, and runs a command', { skip: hasEngine ? false : 'src/cli/main.ts is not there yet' }, async () => {
     const clone = gitClone()
-    const environment = { ...process.env, XDG_CACHE_HOME: join(base, 'real-cache') }
+    const options = { cwd: clone, env: { ...process.env, XDG_CACHE_HOME: join(base, 'real-cache') } }
     const first = ['run', '--', 'python3', '-c', 'print("hello from the lot")']
-    const results = await Promise.all([start(clone, first, { env: environment }), start(clone, first, { env: environment })])
+    const results = await Promise.all([start(clone, first, options), start(clone, first, options)])
     for (const { code, stdout } of results) assert.deepEqual({ code, stdout }, { code: 0, stdout: 'hello from the lot\n' })
     assert.equal(results.filter(({ stderr }) => stderr.includes('fetching')).length, 1, 'one of them sets up, the other waits')
     for (const { stderr } of results) assert.match(stderr, /^(sandlot: .*\n)*$/)
-    assert.deepEqual(await start(clone, first, { env: environment }), { code: 0, signal: null, stdout: 'hello from the lot\n', stderr: '' })
+    assert.deepEqual(await start(clone, first, options), { code: 0, signal: null, stdout: 'hello from the lot\n', stderr: '' })
     assert.deepEqual(git(clone, ['status', '--porcelain']), '', 'git sees nothing that was not there')
   })
 })
@@ -463,8 +463,8 @@ function makeTools(): void {
     { env; cat .npmrc 2>/dev/null; } >'${base}/npm-seen'
     [ -z "\${NPM_FAILS-}" ] || { echo "$NPM_FAILS" >&2; exit 1; }
     cache=\${HOME:-/proc/nowhere}/.npm
-    for each; do case \$each in --cache=*) cache=\${each#--cache=} ;; esac; done
-    mkdir -p "\$cache" || exit
+    for each; do case $each in --cache=*) cache=\${each#--cache=} ;; esac; done
+    mkdir -p "$cache" || exit
     mkdir -p node_modules/half
     [ -z "\${NPM_SECONDS-}" ] || { echo $$ >npm.pid; sleep "$NPM_SECONDS" & trap 'kill $!; exit 1' TERM INT; wait $!; }
     rm -rf node_modules npm.pid

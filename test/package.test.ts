@@ -107,4 +107,27 @@ describe('the published package', { skip: absent === undefined ? false : `${abse
     const { stdout } = await inProject('npx', ['sandlot', 'version'])
     assert.ok(stdout.includes(version), stdout)
   })
+
+  it(
+    'runs on the oldest Node that it allows',
+    { skip: process.env['SANDLOT_SLOW_TESTS'] === '1' ? false : 'fetches a Node: SANDLOT_SLOW_TESTS=1' },
+    async () => {
+      const { engines } = JSON.parse(await readFile(installed('package.json'), 'utf8')) as { engines: { node: string } }
+      const oldest = `${engines.node.replace('>=', '')}.0`
+      await run('npm', [
+        'install',
+        '--no-save',
+        '--prefix',
+        join(project, 'old'),
+        '--prefer-offline',
+        '--no-audit',
+        '--no-fund',
+        `node-linux-${process.arch}@${oldest}`,
+      ])
+      const node = join(project, 'old/node_modules/.bin/node')
+      assert.equal((await run(node, ['--version'])).stdout, `v${oldest}\n`)
+      const { stdout, stderr } = await run(node, [installed('dist/cli/sandlot.js'), 'run', '--', 'echo', 'hello'], { cwd: project })
+      assert.deepEqual({ stdout, stderr }, { stdout: 'hello\n', stderr: '' })
+    },
+  )
 })

@@ -74,9 +74,14 @@ check_tools() {
     quit "first use needs Node 18 or newer to run npm, this one is $(node --version)" 'install a newer Node with npm; it is only used to fetch the pinned one'
 }
 
-explain() { # log of npm: what went wrong
-  if grep -q ENOSPC "$1" || ! echo full >"${1%/*}/probe" 2>/dev/null; then
-    quit "no space left to set up in ${1%/*/*}" 'the runtime and the libraries take 250 MB (with the tools for tests 350 MB), as much again while installing'
+# npm may come to the end of a full disk without a word, and what it installed is cut off.
+has_space() {
+  head -c 1000000 /dev/zero >"$temporary/probe" 2>/dev/null && rm "$temporary/probe"
+}
+
+explain() { # log of npm
+  if grep -q ENOSPC "$1" || ! has_space; then
+    quit "no space left to set up in ${1%/*/*}" 'the runtime and the libraries take 250 MB, with the tools for tests 350 MB'
   elif grep -Eq 'ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED' "$1"; then
     quit 'the npm registry cannot be reached, and first use needs it' 'check the network, and the registry and proxy that npm uses (npm config get registry); then run the same again'
   elif grep -Eq 'SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|CERT_' "$1"; then
@@ -112,7 +117,7 @@ install() { # root
   wait "$npm"
   status=$?
   npm=
-  [ $status = 0 ] || return
+  [ $status = 0 ] && has_space || return
   "$temporary/node_modules/.bin/node" --version >/dev/null 2>>"$temporary/log" ||
     quit "the fetched Node runtime does not start on this machine" 'it needs Linux with glibc 2.28 or newer; musl (Alpine) is not supported'
 }

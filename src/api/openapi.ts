@@ -70,7 +70,11 @@ const refusalsOf = (errors: readonly Code[]): object => {
       status,
       {
         description: list.map((code) => `\`${code}\``).join(', '),
-        content: { 'application/json': { schema: { allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error: { properties: { code: { enum: list } } } } }] } } },
+        content: {
+          'application/json': {
+            schema: { allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error: { properties: { code: { enum: list } } } } }] },
+          },
+        },
       },
     ]),
   )

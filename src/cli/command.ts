@@ -1,5 +1,5 @@
 import type { Client } from '../client/client.ts'
-import type { FlagTable, Parsed } from './flags.ts'
+import type { CommonFlags, FlagTable, Parsed } from './flags.ts'
 import type { Output } from './stdio.ts'
 
 /** What a verb may use. */
@@ -7,8 +7,8 @@ export type Context = {
   readonly verbs: Verbs
   readonly stdout: Output
   readonly stderr: Output
-  /** The engine in this process. */
-  client(): Client
+  /** A client of an engine in this process. The engine does nothing before it is asked something, and ends with the process. */
+  client(): Promise<Client>
 }
 
 /** One verb. Its file is loaded only when it is asked for. */
@@ -29,13 +29,3 @@ export type Command<T extends FlagTable = FlagTable> = {
 }
 
 export type Verbs = { readonly [name: string]: { readonly summary: string; load(): Promise<{ readonly command: Command }> } }
-
-export const commonFlags = {
-  json: { kind: 'switch', doc: 'answer as JSON, errors too' },
-  help: { kind: 'switch', short: 'h', doc: 'print this' },
-} as const satisfies FlagTable
-
-export type CommonFlags = typeof commonFlags
-
-/** A command with its own flags, for a table of commands. */
-export const toCommand = <const T extends FlagTable>(command: Command<T>): Command => command as unknown as Command

@@ -1,10 +1,8 @@
 // Flags from a table: what they are called, what they take, where they go. Types, docs and defaults come from the operation's fields; the help text and the
-// completions are made of the same table.
+// completions are made of the same table. What only some flags or a mistake need is loaded then: most calls of `run` have neither.
 
 import { SandlotError } from '../model/error.ts'
-import { formatBytes, formatDuration, parseBytes, parseDuration } from '../model/unit.ts'
 import { fieldsOf, type Field } from '../protocol/fields.ts'
-import { nearest } from '../protocol/nearest.ts'
 import { operations, type Name } from '../protocol/operation/index.ts'
 
 /** `switch`: there or not. `list`, `pairs`: may be given several times. */
@@ -31,8 +29,23 @@ export type Flag = {
 
 export type FlagTable = { readonly [name: string]: Flag }
 
+/** What every verb has. */
+export const commonFlags = {
+  json: { kind: 'switch', doc: 'answer as JSON, errors too' },
+  help: { kind: 'switch', short: 'h', doc: 'print this' },
+} as const satisfies FlagTable
+
+export type CommonFlags = typeof commonFlags
+
 /** A flag with all that its field says. */
-export type KnownFlag = Flag & { readonly name: string; readonly kind: Kind; readonly doc: string; readonly values: readonly string[]; readonly min: number; readonly default: unknown }
+export type KnownFlag = Flag & {
+  readonly name: string
+  readonly kind: Kind
+  readonly doc: string
+  readonly values: readonly string[]
+  readonly min: number
+  readonly default: unknown
+}
 
 export type Parsed<T extends FlagTable> = {
   has(name: keyof T): boolean
@@ -89,7 +102,11 @@ const kindOf = (field: Field): Kind => {
  * Takes `argv` apart. With `command` the first word that is no flag, or what follows `--`, begins a command whose flags are its own; without it, words and
  * flags may be mixed. Throws `argument.unknown`, naming the nearest flag, and `argument.invalid`.
  */
-export const parseFlags = <const T extends FlagTable>(table: T, argv: readonly string[], options: { readonly command?: boolean; readonly usage: string }): Parsed<T> => {
+export const parseFlags = async <const T extends FlagTable>(
+  table: T,
+  argv: readonly string[],
+  options: { readonly command?: boolean; readonly usage: string },
+): Promise<Parsed<T>> => {
   const values = new Map<string, (string | number | boolean)[]>()
   const rest: string[] = []
   const refuse = (message: string, hint: string): never => {
@@ -97,7 +114,7 @@ export const parseFlags = <const T extends FlagTable>(table: T, argv: readonly s
   }
 
   let at = 0
-  const take = (flag: KnownFlag, spelled: string, given: string | undefined): void => {
+  const take = async (flag: KnownFlag, spelled: string, given: string | undefined): Promise<void> => {
     let value = given
     if (value === undefined) {
       const next = argv[at]
@@ -107,8 +124,8 @@ export const parseFlags = <const T extends FlagTable>(table: T, argv: readonly s
       at++
     }
     const list = values.get(flag.name)
-    if (list === undefined) values.set(flag.name, [converted(flag, spelled, value)])
-    else if (flag.kind === 'list' || flag.kind === 'pairs') list.push(converted(flag, spelled, value))
+    if (list === undefined) values.set(flag.name, [await converted(flag, spelled, value)])
+    else if (flag.kind === 'list' || flag.kind === 'pairs') list.push(await converted(flag, spelled, value))
     else refuse(`${spelled} is given twice`, 'give it once')
   }
 
@@ -125,21 +142,21 @@ export const parseFlags = <const T extends FlagTable>(table: T, argv: readonly s
       const negated = name.startsWith('no-') ? name.slice(3) : undefined
       if (Object.hasOwn(table, name)) {
         const flag = knownFlag(name, table[name]!)
-        if (flag.kind !== 'switch') take(flag, `--${name}`, given)
+        if (flag.kind !== 'switch') await take(flag, `--${name}`, given)
         else if (given === undefined) values.set(name, [true])
         else refuse(`--${name} takes no value`, `write --${name} alone`)
       } else if (negated !== undefined && Object.hasOwn(table, negated) && knownFlag(negated, table[negated]!).kind === 'switch') {
         if (given !== undefined) refuse(`--${name} takes no value`, `write --${name} alone`)
         values.set(negated, [false])
-      } else unknown(table, `--${name}`, options.usage)
+      } else await unknown(table, `--${name}`, options.usage)
     } else if (word.startsWith('-') && word !== '-') {
       const found = Object.entries(table).find(([, flag]) => flag.short === word[1])
-      if (found === undefined) unknown(table, word, options.usage)
+      if (found === undefined) await unknown(table, word, options.usage)
       const flag = knownFlag(...found!)
       const given = word.slice(2).replace(/^=/, '')
-      if (flag.kind !== 'switch') take(flag, word.slice(0, 2), word.length > 2 ? given : undefined)
+      if (flag.kind !== 'switch') await take(flag, word.slice(0, 2), word.length > 2 ? given : undefined)
       else if (word.length === 2) values.set(flag.name, [true])
-      else unknown(table, word, options.usage)
+      else await unknown(table, word, options.usage)
     } else {
       rest.push(word)
       if (options.command === true) {
@@ -165,20 +182,25 @@ const nameIn = (word: string): string => {
   return equals < 0 ? word.slice(2) : word.slice(2, equals)
 }
 
-const converted = (flag: KnownFlag, spelled: string, value: string): string | number => {
+const converted = async (flag: KnownFlag, spelled: string, value: string): Promise<string | number> => {
   try {
     // An empty value is a variable of a script that was not set; as a path it would mean the current directory.
     if (value === '') throw new SandlotError('argument.invalid', 'its value is empty', { hint: `${spelled} ${flag.value ?? 'VALUE'}: ${flag.doc}` })
     switch (flag.kind) {
-      case 'duration':
+      case 'duration': {
+        const { formatDuration, parseDuration } = await import('../model/unit.ts')
         return atLeast(flag.min, parseDuration(value), formatDuration)
-      case 'bytes':
+      }
+      case 'bytes': {
+        const { formatBytes, parseBytes } = await import('../model/unit.ts')
         return atLeast(flag.min, parseBytes(value), formatBytes)
+      }
       case 'integer':
         if (!/^\d{1,15}$/.test(value)) throw new SandlotError('argument.invalid', `${JSON.stringify(value)} is no whole number`, { hint: flag.doc })
         return Number(value)
       case 'choice':
-        if (!flag.values.includes(value)) throw new SandlotError('argument.invalid', `${JSON.stringify(value)} is none of ${flag.values.join(', ')}`, { hint: flag.doc })
+        if (!flag.values.includes(value))
+          throw new SandlotError('argument.invalid', `${JSON.stringify(value)} is none of ${flag.values.join(', ')}`, { hint: flag.doc })
         return value
       default:
         return value
@@ -194,8 +216,11 @@ const atLeast = (min: number, value: number, format: (value: number) => string):
   throw new SandlotError('argument.invalid', `${format(value)} is too little`, { hint: `at least ${format(min)}` })
 }
 
-const unknown = (table: FlagTable, spelled: string, usage: string): never => {
-  const names = Object.entries(table).flatMap(([name, flag]) => (knownFlag(name, flag).kind === 'switch' && flag.field !== undefined ? [name, `no-${name}`] : [name]))
+const unknown = async (table: FlagTable, spelled: string, usage: string): Promise<never> => {
+  const { nearest } = await import('../protocol/nearest.ts')
+  const names = Object.entries(table).flatMap(([name, flag]) =>
+    knownFlag(name, flag).kind === 'switch' && flag.field !== undefined ? [name, `no-${name}`] : [name],
+  )
   const meant = spelled.startsWith('--') ? nearest(spelled.slice(2), names) : undefined
   throw new SandlotError('argument.unknown', `there is no flag ${spelled}`, { hint: meant === undefined ? usage : `did you mean --${meant}?` })
 }

@@ -1,8 +1,7 @@
 // Help texts, made of the same tables that are parsed.
 
 import type { Command, Context, Verbs } from './command.ts'
-import { commonFlags } from './command.ts'
-import { knownFlag, type KnownFlag } from './flags.ts'
+import { commonFlags, knownFlag, type KnownFlag } from './flags.ts'
 import { isTerminal } from './stdio.ts'
 import { formatBytes, formatDuration } from '../model/unit.ts'
 
@@ -37,7 +36,7 @@ const overview = (verbs: Verbs, style: Style): string =>
     ),
     '',
     style.heading('Examples'),
-    ...examplesOf([
+    ...examplesOf(style, [
       ['sandlot run -- python3 script.py', 'nothing it does is kept'],
       ['sandlot run --write . -- make', 'what it writes below the current directory is kept'],
       ['sandlot doctor', 'is this machine ready?'],
@@ -55,10 +54,16 @@ const helpOf = (name: string, command: Command, style: Style): string => {
   const width = Math.min(28, Math.max(...flags.map((flag) => spell(flag).length))) + 4
   for (const [group, rows] of groups) {
     lines.push('', style.heading(groups.size === 1 ? 'Flags' : group))
-    lines.push(...columns(rows.map((flag) => [spell(flag), docOf(flag)]), style, width))
+    lines.push(
+      ...columns(
+        rows.map((flag) => [spell(flag), docOf(flag)]),
+        style,
+        width,
+      ),
+    )
   }
   if (command.exits !== undefined) lines.push('', style.heading('Exit codes'), ...columns(command.exits, style))
-  if (command.examples.length > 0) lines.push('', style.heading('Examples'), ...examplesOf(command.examples))
+  if (command.examples.length > 0) lines.push('', style.heading('Examples'), ...examplesOf(style, command.examples))
   return `${lines.join('\n')}\n`
 }
 
@@ -73,7 +78,8 @@ const docOf = (flag: KnownFlag): string => {
   const repeated = flag.kind === 'list' || flag.kind === 'pairs' ? '; may be repeated' : ''
   if (flag.kind === 'switch') return flag.default === true ? `do not ${flag.doc}` : flag.doc
   if (typeof flag.default === 'string') return `${flag.doc} (default: ${flag.default})${repeated}`
-  if (typeof flag.default === 'number') return `${flag.doc} (default: ${flag.kind === 'bytes' ? formatBytes(flag.default) : flag.kind === 'duration' ? formatDuration(flag.default) : flag.default})`
+  if (typeof flag.default === 'number')
+    return `${flag.doc} (default: ${flag.kind === 'bytes' ? formatBytes(flag.default) : flag.kind === 'duration' ? formatDuration(flag.default) : flag.default})`
   return flag.doc + repeated
 }
 
@@ -85,9 +91,10 @@ const columns = (rows: readonly (readonly [string, string])[], style: Style, wid
     return [`  ${style.name(name)}${beside ? ' '.repeat(width - name.length) + first : ''}`, ...rest.map((line) => `${' '.repeat(width + 2)}${line}`)]
   })
 
-const examplesOf = (examples: Command['examples']): string[] => {
+const examplesOf = (style: Style, examples: Command['examples']): string[] => {
   const width = Math.max(...examples.map(([line]) => line.length)) + 3
-  return examples.map(([line, what]) => `  ${line}${' '.repeat(width - line.length)}# ${what}`)
+  const beside = examples.every(([, what]) => width + what.length + 4 <= style.width)
+  return examples.flatMap(([line, what]) => (beside ? [`  ${line.padEnd(width)}# ${what}`] : [`  ${line}`, `      ${what}`]))
 }
 
 const wrapped = (text: string, width: number): string[] => {

@@ -1,8 +1,7 @@
 // The command line: finds the verb, loads its file, says what went wrong. Runs when it is loaded; sandlot.js loads it.
 
-import { openClient } from './client.ts'
-import { commonFlags, type Context, type Verbs } from './command.ts'
-import { parseFlags } from './flags.ts'
+import type { Context, Verbs } from './command.ts'
+import { commonFlags, parseFlags } from './flags.ts'
 import { openOutput } from './stdio.ts'
 
 const verbs: Verbs = {
@@ -18,7 +17,16 @@ const FAILED = 125
 const BROKEN_PIPE = 141
 
 const main = async (argv: readonly string[]): Promise<number> => {
-  const context: Context = { verbs, stdout: openOutput(1), stderr: openOutput(2), client: openClient }
+  const stderr = openOutput(2)
+  const context: Context = {
+    verbs,
+    stdout: openOutput(1),
+    stderr,
+    client: async () => {
+      const [{ connectLocal }, { createClient }] = await Promise.all([import('../api/local.ts'), import('../client/client.ts')])
+      return createClient(connectLocal({ onProgress: (line) => void stderr.write(Buffer.from(`sandlot: ${line}\n`)).catch(() => {}) }))
+    },
+  }
   let json = beforeCommand(argv).includes('--json')
   try {
     const [first, ...rest] = argv
@@ -26,7 +34,10 @@ const main = async (argv: readonly string[]): Promise<number> => {
     const name = first === '--version' || first === '-V' ? 'version' : first
     const verb = Object.hasOwn(verbs, name) ? verbs[name]! : await unknownVerb(name)
     const { command } = await verb.load()
-    const parsed = parseFlags({ ...commonFlags, ...command.flags }, rest, { command: command.words === 'command', usage: `sandlot ${name} --help lists them` })
+    const parsed = await parseFlags({ ...commonFlags, ...command.flags }, rest, {
+      command: command.words === 'command',
+      usage: `sandlot ${name} --help lists them`,
+    })
     json = parsed.has('json')
     if (parsed.has('help')) return await help([name], context)
     if (command.words !== 'command' && parsed.rest.length > command.words.most) await tooMany(parsed.rest[command.words.most]!, name)
@@ -56,7 +67,11 @@ const help = async (words: readonly string[], context: Context): Promise<number>
 const unknownVerb = async (name: string): Promise<never> => {
   const [{ SandlotError }, { nearest }] = await Promise.all([import('../model/error.ts'), import('../protocol/nearest.ts')])
   const meant = nearest(name, Object.keys(verbs))
-  const hint = name.startsWith('-') ? 'flags of a verb follow the verb; sandlot --help lists the verbs' : meant !== undefined ? `did you mean ${meant}?` : `sandlot run -- ${name} runs it in a sandbox; sandlot --help lists the verbs`
+  const hint = name.startsWith('-')
+    ? 'flags of a verb follow the verb; sandlot --help lists the verbs'
+    : meant !== undefined
+      ? `did you mean ${meant}?`
+      : `sandlot run -- ${name} runs it in a sandbox; sandlot --help lists the verbs`
   throw new SandlotError('argument.unknown', `there is no ${name.startsWith('-') ? 'flag' : 'verb'} ${name}`, { hint })
 }
 

@@ -3,7 +3,7 @@
 // Node's process.stdout blocks the whole process while a pipe is full; a thread that is blocked in write(2) or read(2) holds up process.exit. So pipes are
 // opened anew through /proc, which gives a file description of our own that can be made non-blocking without doing the same to whoever shares the pipe.
 
-import { closeSync, constants, fstatSync, openSync, read, writeSync, type Stats } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, read, readFileSync, type Stats, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 
 export type Output = {
@@ -44,8 +44,11 @@ export const openOutput = (fd: 1 | 2): Output => {
   }
 }
 
-/** What can be read from stdin, taken only when asked for; undefined when there is nothing to read. Call `stop` when nobody wants it any more. */
-export const openInput = (): { readonly bytes: AsyncIterable<Uint8Array>; stop(): void } | undefined => {
+/**
+ * What can be read from stdin, taken only when asked for; undefined when there is nothing to read. It ends where it cannot be read, and `unreadable` hears why.
+ * Call `stop` when nobody wants it any more.
+ */
+export const openInput = (unreadable: (error: Error) => void): { readonly bytes: AsyncIterable<Uint8Array>; stop(): void } | undefined => {
   const stats = statOf(0)
   if (stats === undefined || isNull(stats)) return undefined
   let socket: Socket | undefined
@@ -62,8 +65,15 @@ export const openInput = (): { readonly bytes: AsyncIterable<Uint8Array>; stop()
       yield* readAll(0)
     }
   }
+  async function* readable(): AsyncGenerator<Uint8Array, void, void> {
+    try {
+      yield* bytes()
+    } catch (error) {
+      unreadable(error as Error)
+    }
+  }
   return {
-    bytes: bytes(),
+    bytes: readable(),
     // Whoever writes into our stdin learns that nobody reads it, as it would from the command itself. Something has to stay at 0, or the next file would get that number.
     stop: () => {
       socket?.destroy()
@@ -109,7 +119,7 @@ const openSocket = async (fd: number, stats: Stats, access: number): Promise<Soc
 }
 
 const writeAll = async (fd: number, bytes: Uint8Array): Promise<void> => {
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     try {
       at += writeSync(fd, bytes, at)
     } catch (error) {
@@ -124,22 +134,25 @@ const writeAll = async (fd: number, bytes: Uint8Array): Promise<void> => {
 async function* readAll(fd: number): AsyncGenerator<Uint8Array, void, void> {
   for (;;) {
     const buffer = new Uint8Array(65_536)
-    const count = await new Promise<number>((resolve, reject) => read(fd, buffer, 0, buffer.length, null, (error, got) => (error === null ? resolve(got) : reject(error))))
+    const count = await new Promise<number>((resolve, reject) =>
+      read(fd, buffer, 0, buffer.length, null, (error, got) => (error === null ? resolve(got) : reject(error))),
+    )
     if (count === 0) return
     yield buffer.subarray(0, count)
   }
 }
 
-/** Resolves when this process may read its terminal: a background job that tries is stopped by the system. */
+/** Resolves when this process may read its terminal: a background job that tries is stopped by the system. Nothing tells a job that it was brought to the front. */
 const foreground = async (): Promise<void> => {
-  while (!(await isForeground())) await new Promise<void>((resolve) => process.once('SIGCONT', () => resolve()))
+  while (!isForeground()) await new Promise((resolve) => setTimeout(resolve, 200))
 }
 
-const isForeground = async (): Promise<boolean> => {
+const isForeground = (): boolean => {
   try {
-    const { readFileSync } = await import('node:fs')
     // pid (name) state ppid pgrp session tty tpgid
-    const fields = readFileSync('/proc/self/stat', 'latin1').replace(/^.*\) /s, '').split(' ')
+    const fields = readFileSync('/proc/self/stat', 'latin1')
+      .replace(/^.*\) /s, '')
+      .split(' ')
     return fields[2] === fields[5]
   } catch {
     return true

@@ -9,7 +9,15 @@ import { formatDuration } from '../model/unit.ts'
 export const visible = (text: string): string =>
   text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (character) => {
     const code = character.codePointAt(0)!
-    return character === '\t' ? '\\t' : character === '\n' ? '\\n' : character === '\r' ? '\\r' : code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`
+    return character === '\t'
+      ? '\\t'
+      : character === '\n'
+        ? '\\n'
+        : character === '\r'
+          ? '\\r'
+          : code < 0x100
+            ? `\\x${code.toString(16).padStart(2, '0')}`
+            : `\\u{${code.toString(16)}}`
   })
 
 /** The line a person reads, and the one about what to do. */
@@ -57,8 +65,9 @@ export const describeOutcome = (outcome: Outcome): string => {
 }
 
 export const describeChanges = (changes: Changes): string => {
-  if (changes.total === 0) return ''
-  const files = changes.total === 1 ? '1 file' : `${changes.total} files`
+  const here = changes.overlays.find(({ name }) => name === 'here')?.files ?? 0
+  if (here === 0) return ''
+  const files = here === 1 ? '1 file' : `${here} files`
   return `sandlot: ${files} changed and dropped; --write . keeps what changes in the current directory\n`
 }
 

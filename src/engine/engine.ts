@@ -14,7 +14,13 @@ import { userOf } from './user.ts'
 import type { Record } from './record.ts'
 
 /** What a caller asked for, decided: what the sandbox will see. `notes` are for a person, e.g. that home is not shown. */
-export type Planned = { readonly plan: MountPlan; readonly env: ReadonlyMap<string, string>; readonly cwd: string; readonly notes: readonly string[] }
+export type Planned = {
+  readonly plan: MountPlan
+  readonly env: ReadonlyMap<string, string>
+  readonly cwd: string
+  readonly notes: readonly string[]
+  readonly explainAbsent?: (program: string) => Promise<string | undefined>
+}
 
 /** Throws `grant.refused`, `grant.not_found`, `argument.invalid`. */
 export type Planner = (input: Given<'sandbox.create'>) => Planned
@@ -86,7 +92,7 @@ export const createEngineCore = ({ driver, plan, filter, stateDirectory, record 
           labels: input.labels,
           createdAtMs: Date.now(),
           ttlMs: input.ttlMs ?? 0,
-          defaults: { cwd: planned.cwd, user, env: planned.env },
+          defaults: { cwd: planned.cwd, user, env: planned.env, ...(planned.explainAbsent !== undefined && { explainAbsent: planned.explainAbsent }) },
           notes: planned.notes,
         },
         box,
@@ -129,6 +135,7 @@ export const createEngineCore = ({ driver, plan, filter, stateDirectory, record 
         logBytes: input.logBytes,
         reserveReader: input.reserveReader,
         nowMs: Date.now(),
+        ...(sandbox.defaults.explainAbsent !== undefined && { explainAbsent: sandbox.defaults.explainAbsent }),
       }
       const exec = startExec(sandbox.init, spec, (reason) => void sandbox.destroy(new SandlotError('sandbox.lost', reason)))
       sandbox.execs.set(spec.id, exec)

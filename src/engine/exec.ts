@@ -44,6 +44,8 @@ export type ExecSpec = {
   readonly logBytes: number
   readonly reserveReader: boolean
   readonly nowMs: number
+  /** What a person should know about a program that is not there, e.g. that the host has it and what would show it. */
+  readonly explainAbsent?: (program: string) => Promise<string | undefined>
 }
 
 export type Exec = {
@@ -140,9 +142,15 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
         const step = fields.text(tags.STEP) ?? 'exec'
         const errno = fields.u32(tags.ERRNO) ?? 0
         open.clear()
-        conclude({ kind: 'unstarted', reason: reasonOf(step, errno), errno, message: messageOf(spec, step, errno) })
-        started.resolve()
-        finish('unstarted')
+        const reason = reasonOf(step, errno)
+        const tell = (more: string | undefined): void => {
+          const message = messageOf(spec, step, errno)
+          conclude({ kind: 'unstarted', reason, errno, message: more === undefined ? message : `${message}: ${more}` })
+          started.resolve()
+          finish('unstarted')
+        }
+        if (reason !== 'not_found' || spec.explainAbsent === undefined) tell(undefined)
+        else void spec.explainAbsent(spec.argv[0] ?? '').then(tell, () => tell(undefined))
         return
       }
       case kinds.DATA: {

@@ -7,13 +7,17 @@ import { createNamespaceDriver } from '../driver/namespace/driver.ts'
 import { findPlaces, readFacts } from '../host/facts.ts'
 import { openNative } from '../host/native.ts'
 import { openPlaces, type Places } from '../host/paths.ts'
+import { isSandlotError } from '../model/error.ts'
 import type { HostFacts } from '../model/facts.ts'
+import type { Trial } from '../host/doctor.ts'
+import { withDefaults } from '../protocol/fields.ts'
 import { filterFor } from '../policy/seccomp.ts'
 import { makeSkeleton } from '../policy/skeleton.ts'
+import { hostPathInside } from '../policy/mount.ts'
 import { makeView, type View, viewPlaces, viewQuestions, type ViewRequest } from '../policy/view.ts'
 import type { Handlers } from '../protocol/handlers.ts'
 import type { Given } from '../protocol/operation/index.ts'
-import { createEngineCore, type EngineCore } from './engine.ts'
+import { createEngineCore, type EngineCore, type Planned } from './engine.ts'
 import { createHandlers } from './handlers.ts'
 import { randomId } from './id.ts'
 import { openRecord } from './record.ts'
@@ -53,7 +57,7 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
     return facts.host
   }
 
-  const plan = (input: Given<'sandbox.create'>): View => {
+  const plan = (input: Given<'sandbox.create'>): Planned => {
     const user = userOf(input.user)
     const request: ViewRequest = {
       root: input.root.kind === 'host' ? 'host' : { dir: input.root.path },
@@ -64,15 +68,31 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
       env: new Map(Object.entries(input.env)),
       user,
     }
-    return makeView(request, hostFacts(), findPlaces(viewPlaces(request)))
+    const host = hostFacts()
+    const view = makeView(request, host, findPlaces(viewPlaces(request)))
+    return { ...view, ...(request.root === 'host' && { explainAbsent: (program) => explainAbsent(program, view, host, input.tools) }) }
   }
+
+  const explainAbsent = async (program: string, view: View, host: HostFacts, tools: boolean): Promise<string | undefined> => {
+    const { findHidden } = await import('../host/hidden.ts')
+    const hidden = findHidden({
+      program,
+      searchPath: environment['PATH'] ?? '',
+      home: host.homeReal,
+      isVisible: (real) => hostPathInside(view, real) !== undefined,
+      toolsLeftOut: !tools,
+    })
+    return hidden?.text
+  }
+
+  const program = async (): Promise<string> => openNative({ cache: openedPlaces().cache, environment, onProgress: options.onProgress })
 
   const core = (): EngineCore => {
     begun ??= (() => {
-      const { state, cache } = openedPlaces()
+      const { state } = openedPlaces()
       const record = openRecord(join(state, 'record'), id)
       const driver = createNamespaceDriver({
-        program: () => openNative({ cache, environment, onProgress: options.onProgress }),
+        program,
         stateDirectory: state,
         launcherId: id,
         skeleton: () => makeSkeleton(hostFacts()),
@@ -83,8 +103,21 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
     return begun.core
   }
 
+  // A sandbox is made for real: nothing else tells as much about a host.
+  const tryOut = async (): Promise<Trial> => {
+    try {
+      const sandbox = await core().create(withDefaults('sandbox.create', { ttlMs: 60_000 }) as Given<'sandbox.create'>, { id: 'doctor', deadlineMs: undefined, signal: undefined })
+      const { identity } = sandbox.info().report
+      await sandbox.destroy()
+      return { made: true, identity }
+    } catch (error) {
+      if (isSandlotError(error)) return { made: false, error }
+      throw error
+    }
+  }
+
   return {
-    handlers: createHandlers(core, lazySystem(environment)),
+    handlers: createHandlers(core, lazySystem(environment, program, tryOut)),
     get stateDirectory() {
       return openedPlaces().state
     },

@@ -16,7 +16,13 @@ export type Sandbox = {
   readonly init: InitConnection
   readonly execs: Map<string, Exec>
   /** What an exec has unless it asks for something else. */
-  readonly defaults: { readonly cwd: string; readonly user: User; readonly env: ReadonlyMap<string, string> }
+  readonly defaults: {
+    readonly cwd: string
+    readonly user: User
+    readonly env: ReadonlyMap<string, string>
+    /** What a person should know about a program that is not there. */
+    readonly explainAbsent?: (program: string) => Promise<string | undefined>
+  }
   info(): SandboxInfo
   /** Throws `sandbox.lost` unless commands can be started. */
   requireReady(): void

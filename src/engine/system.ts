@@ -1,5 +1,6 @@
 // What is asked of sandlot itself rather than of a sandbox. Loaded when asked: no command pays for the doctor.
 
+import type { Trial } from '../host/doctor.ts'
 import { GENERATION } from '../protocol/generation.ts'
 import type { Doctor } from '../protocol/operation/system.ts'
 
@@ -8,8 +9,13 @@ export type System = {
   version(): Promise<{ readonly version: string; readonly generation: number; readonly node: string; readonly platform: string }>
 }
 
-export const lazySystem = (_environment: NodeJS.ProcessEnv): System => ({
-  doctor: async () => ({ ok: false, checks: [] }),
+export const lazySystem = (environment: NodeJS.ProcessEnv, prepare: () => Promise<unknown>, tryOut: () => Promise<Trial>): System => ({
+  doctor: async () => {
+    const { diagnose } = await import('../host/doctor.ts')
+    // The program is compiled first, so that a sandbox can be tried; why it could not be is told by the doctor himself.
+    await prepare().catch(() => {})
+    return diagnose({ environment, tryOut })
+  },
   version: async () => {
     const { readFileSync } = await import('node:fs')
     const { join } = await import('node:path')

@@ -167,7 +167,10 @@ const etcOf = (rules: readonly EtcRule[]): EtcFound[] => {
       }
     }
   }
-  for (const rule of rules) apply(rule, rule.path.split('/'), 2, '/etc')
+  for (const rule of rules) {
+    const segments = rule.path.split('/')
+    apply(rule, segments, 2, `/${segments[1]}`)
+  }
   return out
 }
 

@@ -257,7 +257,8 @@ const compileError = (text: string, compiler: readonly string[]): SandlotError =
     return unavailable(`${header} is missing`, 'headers')
   }
   const lines = text.split('\n').filter((line) => line.trim() !== '')
-  const errors = lines.filter((line) => /error|undefined reference|cannot/.test(line))
+  // What says where, and the linker's own last word, is not what went wrong.
+  const errors = lines.filter((line) => !/^\s|^collect2:|[Ii]n function |^In file included/.test(line))
   return new SandlotError(
     'native.unavailable',
     `${compiler.join(' ')} cannot compile the native program: ${(errors.length > 0 ? errors : lines).slice(0, FIRST_LINES).join('; ')}`,

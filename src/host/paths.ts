@@ -50,7 +50,7 @@ const below = (directory: string | undefined, name: string): string | undefined 
 
 // HOME is what the caller says it is, unless it is somebody else's (root by way of sudo): what we made there would be in their way.
 const homeOf = (environment: NodeJS.ProcessEnv): string | undefined => {
-  const named = absolute(environment['HOME'])
+  const named = absolute(environment['HOME'])?.replace(/(?<=.)\/+$/, '')
   if (named !== undefined && (process.geteuid?.() !== 0 || (lstat(named)?.uid ?? 0) === 0)) return named
   try {
     return absolute(userInfo().homedir) ?? named

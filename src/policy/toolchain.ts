@@ -167,6 +167,15 @@ type Asked = Pick<HostFacts, 'home' | 'homeReal' | 'variables' | 'searchPath'>
 
 /** What the table wants to show, by the names that the caller uses, before anybody looked whether it is there. */
 const wishes = (host: Asked): Wish => {
+  let wish = wished.get(host.searchPath)
+  if (wish === undefined) wished.set(host.searchPath, (wish = wishesOf(host)))
+  return wish
+}
+
+// Asked before and after the look at the host; the list of entries stands for the facts, which are never changed.
+const wished = new WeakMap<Asked['searchPath'], Wish>()
+
+const wishesOf = (host: Asked): Wish => {
   const wish: Wish = { shows: new Set(), hides: new Set(), keeps: new Map() }
   const names = new Set<string>()
   for (const { name, real } of host.searchPath) if (!SYSTEM_PATH.has(name)) names.add(name).add(real)

@@ -52,6 +52,8 @@ export const viewQuestions: Questions = {
 /** Paths of a request that have to be looked up for `makeView`. */
 export const viewPlaces = (request: ViewRequest): string[] => [
   ...request.grants.map((grant) => grant.source),
+  // Whether there is a place to mount on, where what lies around it cannot be changed.
+  ...request.grants.flatMap((grant) => (grant.target === undefined || grant.target === grant.source ? [] : [normalize(grant.target) ?? grant.target])),
   ...(request.here === undefined ? [] : [request.here]),
   ...(request.root === 'host' ? [] : [request.root.dir]),
 ]
@@ -71,6 +73,7 @@ export const makeView = (request: ViewRequest, host: HostFacts, found: ReadonlyM
   const isFree = (base: Mount): boolean => !wanted.some((mount) => isWithin(base.target, mount.target))
   const own = [...(isHost ? systemMounts(host) : []), ...tools.shown.map(toolMount)].filter(isFree)
   const mounts = [...own, ...wanted].toSorted((a, b) => (a.target < b.target ? -1 : 1))
+  requirePlaces(mounts, found)
   const view: Visible = {
     shown: mounts.map(({ found: { path }, target, access, sameName }): Shown => ({ source: path, target, access, sameName })),
     hidden: [...ownInside(mounts, host), ...tools.hides.filter((path) => own.some((mount) => isWithin(path, mount.target)))],
@@ -93,6 +96,23 @@ export const makeView = (request: ViewRequest, host: HostFacts, found: ReadonlyM
   })
   const plan = [root, ...mounts.map((mount) => toStep(mount, host)), ...view.hidden.map((target): MountStep => ({ step: 'hide', target }))]
   return { ...view, plan, env, path, cwd, notes }
+}
+
+// In what is read-only no place to mount on can be made; in what is writable for real, making one would leave a directory on the host.
+const requirePlaces = (mounts: readonly Mount[], found: ReadonlyMap<string, Found>): void => {
+  for (const [i, { found: source, target, sameName }] of mounts.entries()) {
+    if (sameName || found.has(target)) continue
+    const around = mounts.slice(0, i).findLast((mount) => isWithin(target, mount.target))
+    if (around === undefined || around.access === 'overlay' || !around.sameName) continue
+    throw new SandlotError(
+      'grant.refused',
+      `${source.path} cannot be shown at ${target}: nothing is there, and ${around.target} is shown as it is on the host`,
+      {
+        hint: 'make that directory first, or show it somewhere else: --mount SOURCE:/path/inside',
+        detail: { path: source.path },
+      },
+    )
+  }
 }
 
 const NO_TOOLS: Tools = { shown: [], hides: [], variables: new Map() }

@@ -7,7 +7,13 @@ import type { AnySchema, Build, Unit, Written } from './schema.ts'
 
 export type Shape =
   | { readonly type: 'string'; readonly doc: string; readonly minLength: number }
-  | { readonly type: 'integer' | 'number'; readonly doc: string; readonly min: number | undefined; readonly max: number | undefined; readonly unit: Unit | undefined }
+  | {
+      readonly type: 'integer' | 'number'
+      readonly doc: string
+      readonly min: number | undefined
+      readonly max: number | undefined
+      readonly unit: Unit | undefined
+    }
   | { readonly type: 'boolean'; readonly doc: string }
   | { readonly type: 'bytes'; readonly doc: string }
   | { readonly type: 'choice'; readonly doc: string; readonly values: readonly string[] }
@@ -76,7 +82,8 @@ const recorder: Build = {
         return { name, doc: shape.doc, optional, default: value, shape }
       }),
     }),
-  union: (tag, members, named) => record({ type: 'union', doc: named?.doc ?? '', name: named?.name, tag, members: members.map((member) => plain(member).shape) }),
+  union: (tag, members, named) =>
+    record({ type: 'union', doc: named?.doc ?? '', name: named?.name, tag, members: members.map((member) => plain(member).shape) }),
   optional: (of) => record(plain(of).shape, true),
   maybe: (of) => record(plain(of).shape, true),
   default: (of, value) => record(plain(of).shape, true, value),

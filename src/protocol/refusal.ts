@@ -22,10 +22,14 @@ export const refusal = (written: Written, issue: Issue, value: unknown): Sandlot
   }
   const wants = found.shape === undefined ? issue.message : mayBe(found.shape)
   const doc = found.shape?.doc ?? ''
-  return new SandlotError('argument.invalid', `${place === '' ? 'the input' : place} ${found.value === undefined ? 'is missing' : `is ${excerpt(found.value)}`}; it must be ${wants}`, {
-    ...(doc !== '' && { hint: doc }),
-    detail: { path: issue.path.join('.') },
-  })
+  return new SandlotError(
+    'argument.invalid',
+    `${place === '' ? 'the input' : place} ${found.value === undefined ? 'is missing' : `is ${excerpt(found.value)}`}; it must be ${wants}`,
+    {
+      ...(doc !== '' && { hint: doc }),
+      detail: { path: issue.path.join('.') },
+    },
+  )
 }
 
 type Found = { readonly shape: Shape | undefined; readonly value: unknown }
@@ -36,7 +40,8 @@ const lookup = (shape: Shape, path: readonly PropertyKey[], value: unknown): Fou
   return at
 }
 
-const property = (value: unknown, key: PropertyKey): unknown => (typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? (value as never)[key] : undefined)
+const property = (value: unknown, key: PropertyKey): unknown =>
+  typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? (value as never)[key] : undefined
 
 const inner = (shape: Shape | undefined, step: PropertyKey, value: unknown): Shape | undefined => {
   switch (shape?.type) {
@@ -87,7 +92,9 @@ const mayBe = (shape: Shape): string => {
     case 'record':
       return 'an object of names and values'
     case 'object':
-      return shape.fields.length === 0 ? 'an object' : `an object with ${shape.fields.map((field) => (field.optional ? `${field.name}?` : field.name)).join(', ')}`
+      return shape.fields.length === 0
+        ? 'an object'
+        : `an object with ${shape.fields.map((field) => (field.optional ? `${field.name}?` : field.name)).join(', ')}`
     case 'union':
       return `an object whose ${shape.tag} is one of ${shape.members.map((member) => tagOf(member, shape.tag)).join(', ')}`
   }
@@ -95,7 +102,13 @@ const mayBe = (shape: Shape): string => {
 
 const pathOf = (path: readonly PropertyKey[]): string =>
   path
-    .map((step, at) => (typeof step === 'number' ? `[${step}]` : /^[A-Za-z_]\w*$/.test(String(step)) ? `${at === 0 ? '' : '.'}${String(step)}` : `[${JSON.stringify(String(step))}]`))
+    .map((step, at) =>
+      typeof step === 'number'
+        ? `[${step}]`
+        : /^[A-Za-z_]\w*$/.test(String(step))
+          ? `${at === 0 ? '' : '.'}${String(step)}`
+          : `[${JSON.stringify(String(step))}]`,
+    )
     .join('')
 
 const excerpt = (value: unknown): string => {

@@ -27,7 +27,9 @@ type IsOptional<S> = S extends { readonly [may]: 'absent' } ? true : false
 type MayBeLeftOut<S> = S extends { readonly [may]: 'absent' | 'default' } ? true : false
 
 export type ObjectOf<F extends FieldSchemas> = Flat<
-  { readonly [K in keyof F as IsOptional<F[K]> extends true ? never : K]: Infer<F[K]> } & { readonly [K in keyof F as IsOptional<F[K]> extends true ? K : never]?: Infer<F[K]> }
+  { readonly [K in keyof F as IsOptional<F[K]> extends true ? never : K]: Infer<F[K]> } & {
+    readonly [K in keyof F as IsOptional<F[K]> extends true ? K : never]?: Infer<F[K]>
+  }
 >
 export type ObjectInputOf<F extends FieldSchemas> = Flat<
   { readonly [K in keyof F as MayBeLeftOut<F[K]> extends true ? never : K]: InferInput<F[K]> } & {

@@ -20,7 +20,11 @@ export const encode = <W extends Written>(written: W, value: Infer<ReturnType<W>
 export const jsonSchemaOf = (written: Written, use: 'input' | 'answer', components: Map<string, object>): object => {
   const builder = use === 'input' ? strict : lenient
   // `io: input` is the wire's side of a codec for both: what decoding takes is what encoding gives.
-  const made = z.toJSONSchema(builder.schemaOf(written), { io: 'input', metadata: builder.registry }) as { $defs?: { [name: string]: object }; $schema?: unknown; id?: unknown }
+  const made = z.toJSONSchema(builder.schemaOf(written), { io: 'input', metadata: builder.registry }) as {
+    $defs?: { [name: string]: object }
+    $schema?: unknown
+    id?: unknown
+  }
   const { $schema: _, $defs = {}, ...schema } = JSON.parse(JSON.stringify(made), referInComponents) as typeof made
   for (const [name, definition] of Object.entries($defs)) components.set(name, withoutId(definition))
   if (typeof schema.id !== 'string') return schema
@@ -28,7 +32,8 @@ export const jsonSchemaOf = (written: Written, use: 'input' | 'answer', componen
   return { $ref: `#/components/schemas/${schema.id}` }
 }
 
-const referInComponents = (key: string, value: unknown): unknown => (key === '$ref' && typeof value === 'string' ? value.replace('#/$defs/', '#/components/schemas/') : value)
+const referInComponents = (key: string, value: unknown): unknown =>
+  key === '$ref' && typeof value === 'string' ? value.replace('#/$defs/', '#/components/schemas/') : value
 
 const withoutId = ({ id: _, ...schema }: { id?: unknown }): object => schema
 
@@ -88,7 +93,8 @@ const createBuilder = (objectOf: (fields: z.core.$ZodLooseShape) => z.ZodObject)
     literal: (value) => fromZod(z.literal(value)),
     list: (of, doc, { minLength } = {}) => documented(minLength === undefined ? z.array(toZod(of)) : z.array(toZod(of)).min(minLength), doc),
     record: (of, doc) => documented(z.record(z.string(), toZod(of)), doc),
-    object: (fields, { name, doc } = {}) => nameable(name, doc, () => objectOf(Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, toZod(field)])))),
+    object: (fields, { name, doc } = {}) =>
+      nameable(name, doc, () => objectOf(Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, toZod(field)])))),
     union: (tag, members, { name, doc } = {}) => nameable(name, doc, () => z.discriminatedUnion(tag, members.map(toZod) as never)),
     optional: (of) => fromZod(z.exactOptional(toZod(of))),
     maybe: (of) => fromZod(z.optional(toZod(of))),

@@ -129,10 +129,21 @@ it('an engine without a handler for an operation fails the type check, which nam
     const source = JSON.stringify(relative(folder, join(root, 'src/protocol/handlers.ts')))
     await file('package.json', '{"type":"module"}')
     await file('complete.ts', `import type { Handlers } from ${source}\ndeclare const all: Handlers\nexport const handlers: Handlers = { ...all }\n`)
-    await file('missing.ts', `import type { Handlers } from ${source}\ndeclare const some: Omit<Handlers, 'exec.wait'>\nexport const handlers: Handlers = { ...some }\n`)
-    await file('wrong.ts', `import type { Handlers } from ${source}\nexport const handler: Handlers['exec.wait'] = async () => ({ kind: 'exited', code: '1' })\n`)
-    await file('tsconfig.json', JSON.stringify({ extends: `${root}/tsconfig.json`, compilerOptions: { typeRoots: [`${root}/node_modules/@types`] }, include: ['*.ts'] }))
-    const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', folder]).catch((error: { stdout: string }) => error)
+    await file(
+      'missing.ts',
+      `import type { Handlers } from ${source}\ndeclare const some: Omit<Handlers, 'exec.wait'>\nexport const handlers: Handlers = { ...some }\n`,
+    )
+    await file(
+      'wrong.ts',
+      `import type { Handlers } from ${source}\nexport const handler: Handlers['exec.wait'] = async () => ({ kind: 'exited', code: '1' })\n`,
+    )
+    await file(
+      'tsconfig.json',
+      JSON.stringify({ extends: `${root}/tsconfig.json`, compilerOptions: { typeRoots: [`${root}/node_modules/@types`] }, include: ['*.ts'] }),
+    )
+    const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', folder]).catch(
+      (error: { stdout: string }) => error,
+    )
     const errors = stdout.split('\n').filter((line) => line.includes('error TS'))
     assert.equal(errors.length, 2, stdout)
     assert.match(stdout, /missing\.ts\(3,14\): error TS2741: Property '"exec\.wait"' is missing/)

@@ -39,8 +39,14 @@ describe('the OpenAPI document', () => {
   })
 
   it('has each operation of the table once', () => {
-    assert.deepEqual(Object.keys(document.paths), Object.keys(operations).map((name) => `/${name}`))
-    assert.deepEqual(Object.values(document.paths).map(({ post }) => post.operationId), Object.keys(operations))
+    assert.deepEqual(
+      Object.keys(document.paths),
+      Object.keys(operations).map((name) => `/${name}`),
+    )
+    assert.deepEqual(
+      Object.values(document.paths).map(({ post }) => post.operationId),
+      Object.keys(operations),
+    )
     for (const { name, doc } of rows) assert.equal(document.paths[`/${name}`]!.post.description, doc)
   })
 
@@ -65,7 +71,8 @@ describe('the OpenAPI document', () => {
   it('says that events come one a line or as server-sent events, and what one is', () => {
     const { content } = document.paths['/exec.output']!.post.responses['200']!
     assert.deepEqual(Object.keys(content!), ['application/x-ndjson', 'text/event-stream'])
-    for (const { schema } of Object.values(content!)) assert.deepEqual((schema as { contentSchema: object }).contentSchema, { $ref: '#/components/schemas/OutputEvent' })
+    for (const { schema } of Object.values(content!))
+      assert.deepEqual((schema as { contentSchema: object }).contentSchema, { $ref: '#/components/schemas/OutputEvent' })
   })
 
   it('takes bytes as the body and the input beside them', () => {

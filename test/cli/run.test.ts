@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { begin, beginShell, ended, run, runShell } from '../fixture/cli.ts'
+import { begin, ended, run, runShell } from '../fixture/cli.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sandlot-run-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -115,7 +115,10 @@ describe('stdin', () => {
     const log = fresh()
     await runShell(`$SANDLOT run -- true </dev/null`, { orders: { log } })
     await runShell(`echo x | $SANDLOT run -- cat`, { orders: { log } })
-    assert.deepEqual(lines(log, 'start').map((input) => (JSON.parse(input) as { stdin: string }).stdin), ['none', 'pipe'])
+    assert.deepEqual(
+      lines(log, 'start').map((input) => (JSON.parse(input) as { stdin: string }).stdin),
+      ['none', 'pipe'],
+    )
   })
 
   it('that nobody in the command reads is not read further than the command takes', async () => {
@@ -143,10 +146,15 @@ describe('a signal to the CLI', () => {
     await new Promise((done) => child.stdout!.once('data', done))
   }
 
-  it('goes to all that came of the command, whose end is the CLI\'s', async () => {
-    for (const [signal, number] of [['SIGTERM', 15], ['SIGINT', 2], ['SIGHUP', 1], ['SIGQUIT', 3]] as const) {
+  it("goes to all that came of the command, whose end is the CLI's", async () => {
+    for (const [signal, number] of [
+      ['SIGTERM', 15],
+      ['SIGINT', 2],
+      ['SIGHUP', 1],
+      ['SIGQUIT', 3],
+    ] as const) {
       const log = fresh()
-      const child = begin(['run', '--', 'sh', '-c', 'echo go; sleep 8'], { orders: { log } })
+      const child = begin(['run', '--', 'sh', '-c', 'echo go; exec sleep 8'], { orders: { log } })
       const end = ended(child)
       await started(child)
       child.kill(signal)
@@ -187,21 +195,28 @@ describe('a signal to the CLI', () => {
   })
 
   it('is obeyed although the reader is a pipe that is full', async () => {
-    const { stdout } = await within(8000, runShell(`{ $SANDLOT run -- yes & p=$!; sleep 0.7; kill $p; wait $p; echo "code $?" >&2; } 2>&1 >&3 3>&- | cat`, { stdio: ['ignore', 'pipe', 'pipe', 'pipe'] }))
+    const { stdout } = await within(
+      8000,
+      runShell(`{ $SANDLOT run -- yes & p=$!; sleep 0.7; kill $p; wait $p; echo "code $?" >&2; } 2>&1 >&3 3>&- | cat`, {
+        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      }),
+    )
     assert.match(stdout.toString(), /code 143/)
   })
 })
 
 describe('a deadline', () => {
   it('that has ended the command is not held up by a reader that does not read', async () => {
-    const child = begin(['run', '--timeout', '1s', '--', 'sh', '-c', 'yes & sleep 0.5; kill $!'], { orders: { outcome: { kind: 'timeout', afterMs: 1000, usage } } })
+    const child = begin(['run', '--timeout', '1s', '--', 'sh', '-c', 'yes & sleep 0.5; kill $!'], {
+      orders: { outcome: { kind: 'timeout', afterMs: 1000, usage } },
+    })
     assert.equal(await within(5000, new Promise((done) => child.once('exit', done))), 124)
     child.stdout!.destroy()
   })
 })
 
 describe('an outcome', () => {
-  it('is the exit code, and a line on stderr where it was not the command\'s own doing', async () => {
+  it("is the exit code, and a line on stderr where it was not the command's own doing", async () => {
     const cases = [
       [{ kind: 'exited', code: 42, usage }, 42, ''],
       [{ kind: 'signalled', signal: 11, usage }, 139, ''],
@@ -221,7 +236,9 @@ describe('an outcome', () => {
   })
 
   it('as JSON has the output as text, or as base64 where it is none', async () => {
-    const { code, stdout, stderr } = await run(['run', '--json', '--', 'sh', '-c', `printf 'h\\303\\251\\n'; printf '\\377' >&2; exit 3`], { orders: { changes: { total: 2, overlays: [{ name: 'here', files: 2 }] }, notes: ['a note'] } })
+    const { code, stdout, stderr } = await run(['run', '--json', '--', 'sh', '-c', `printf 'h\\303\\251\\n'; printf '\\377' >&2; exit 3`], {
+      orders: { changes: { total: 2, overlays: [{ name: 'here', files: 2 }] }, notes: ['a note'] },
+    })
     assert.deepEqual([code, stderr], [3, ''])
     assert.deepEqual(JSON.parse(stdout.toString()), {
       exitCode: 3,
@@ -265,7 +282,9 @@ describe('what the CLI says', () => {
   })
 
   it('about what is not shown comes before the output', async () => {
-    const { stderr } = await runShell(`$SANDLOT run -- sh -c 'echo later >&2'`, { orders: { notes: ['the current directory / is not shown: it holds everything'] } })
+    const { stderr } = await runShell(`$SANDLOT run -- sh -c 'echo later >&2'`, {
+      orders: { notes: ['the current directory / is not shown: it holds everything'] },
+    })
     assert.equal(stderr, 'sandlot: the current directory / is not shown: it holds everything\nlater\n')
   })
 
@@ -282,11 +301,37 @@ describe('what the CLI says', () => {
 describe('the words of run', () => {
   it('become the input of the operations', async () => {
     const log = fresh()
-    await run(['run', '--write', 'out', '--read=/etc/hosts', '--mount', './a:b:/data:ro', '--mount', '/x:/y', '-e', 'A=1=2', '-e', 'B', '--user', 'root', '--timeout', '1m', '--no-tools', '--cwd', 'sub', '--', 'true', '--json'], {
-      orders: { log },
-      cwd: folder,
-      env: { B: 'from here' },
-    })
+    await run(
+      [
+        'run',
+        '--write',
+        'out',
+        '--read=/etc/hosts',
+        '--mount',
+        './a:b:/data:ro',
+        '--mount',
+        '/x:/y',
+        '-e',
+        'A=1=2',
+        '-e',
+        'B',
+        '--user',
+        'root',
+        '--timeout',
+        '1m',
+        '--no-tools',
+        '--cwd',
+        'sub',
+        '--',
+        'true',
+        '--json',
+      ],
+      {
+        orders: { log },
+        cwd: folder,
+        env: { B: 'from here' },
+      },
+    )
     assert.deepEqual(JSON.parse(lines(log, 'create')[0]!), {
       root: { kind: 'host' },
       grants: [
@@ -307,7 +352,7 @@ describe('the words of run', () => {
     assert.deepEqual([start.argv, start.deadlineMs, start.reserveReader, start.overflow], [['true', '--json'], 60_000, true, 'hold'])
   })
 
-  it('with a root of one\'s own show nothing of the current directory', async () => {
+  it("with a root of one's own show nothing of the current directory", async () => {
     for (const root of ['dir:image', './image', `${folder}/image`]) {
       const log = fresh()
       await run(['run', '--root', root, '--cwd', 'srv', '--', 'true'], { orders: { log }, cwd: folder })
@@ -318,7 +363,16 @@ describe('the words of run', () => {
 
   it('that cannot be are refused before anything is made', async () => {
     const log = fresh()
-    for (const argv of [[], ['--'], ['--mount', 'a', '--', 'true'], ['--mount', 'a:b', '--', 'true'], ['--mount', 'a:/b:rx', '--', 'true'], ['--mount', ':/b', '--', 'true'], ['-e', 'NOT_SET_ANYWHERE', '--', 'true'], ['--bogus', '--', 'true']]) {
+    for (const argv of [
+      [],
+      ['--'],
+      ['--mount', 'a', '--', 'true'],
+      ['--mount', 'a:b', '--', 'true'],
+      ['--mount', 'a:/b:rx', '--', 'true'],
+      ['--mount', ':/b', '--', 'true'],
+      ['-e', 'NOT_SET_ANYWHERE', '--', 'true'],
+      ['--bogus', '--', 'true'],
+    ]) {
       const { code, stderr } = await run(['run', ...argv], { orders: { log } })
       assert.equal(code, 125, argv.join(' '))
       assert.match(stderr, /^sandlot: .*\n {2}hint: .*\n$/, argv.join(' '))

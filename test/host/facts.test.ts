@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -87,18 +88,43 @@ test('of this host’s /etc nothing comes that its table does not name, and ever
   }
 })
 
-test('a rule can name directories and names that only begin so; links out of /usr are followed, pipes and closed files left out', () => {
-  // The table is below /etc; what can be tried here without writing there is what every system has.
-  const { etc } = readFacts({}, places, {
-    ...viewQuestions,
-    etc: [
-      { path: '/etc/pass*', how: 'copy' },
-      { path: '/etc/shadow', how: 'copy' },
-      { path: '/etc/none*/x', how: 'copy' },
-    ],
+test('a rule can name a directory or names that only begin so; links into /usr stay, others are followed; pipes and closed files are left out', () => {
+  const etc = join(base, 'etc')
+  mkdirSync(join(etc, 'tool1/deep'), { recursive: true })
+  mkdirSync(join(etc, 'tool2'))
+  const write = (name: string, mode = 0o644): void => {
+    writeFileSync(join(etc, name), name)
+    chmodSync(join(etc, name), mode)
+  }
+  write('tool1/deep/a')
+  write('tool2/b', 0o600)
+  write('elsewhere')
+  symlinkSync(join(etc, 'elsewhere'), join(etc, 'tool2/out'))
+  symlinkSync('/usr/bin', join(etc, 'tool2/in'))
+  symlinkSync('/none', join(etc, 'tool2/broken'))
+  execFileSync('mkfifo', [join(etc, 'tool2/pipe')])
+  const rules = [
+    { path: `${etc}/tool*`, how: 'copy' as const },
+    { path: `${etc}/tool1`, how: 'show' as const },
+    { path: `${etc}/none*/x`, how: 'copy' as const },
+    { path: `${etc}/elsewhere/x`, how: 'copy' as const },
+  ]
+  const found = readFacts({}, places, { ...viewQuestions, etc: rules }).etc.map((entry) => {
+    const what = entry.kind === 'file' ? Buffer.from(entry.bytes).toString() : entry.kind === 'link' ? entry.to : ''
+    return [entry.kind, entry.path.slice(etc.length + 1), what]
   })
-  assert.ok(etc.some((entry) => entry.kind === 'file' && entry.path === '/etc/passwd'))
-  assert.ok(!etc.some((entry) => entry.path === '/etc/shadow'))
+  assert.deepEqual(
+    found.toSorted((a, b) => (a.join() < b.join() ? -1 : 1)),
+    [
+      ['directory', 'tool1', ''],
+      ['directory', 'tool1/deep', ''],
+      ['directory', 'tool2', ''],
+      ['file', 'tool1/deep/a', 'tool1/deep/a'],
+      ['file', 'tool2/out', 'elsewhere'],
+      ['link', 'tool2/in', realpathSync('/usr/bin')],
+      ['tree', 'tool1', ''],
+    ],
+  )
 })
 
 test('the skeleton of this very host is whole: a shell, /bin or its link, and names for ids', () => {

@@ -83,13 +83,14 @@ test('the program is compiled once, is private, and is found at once from then o
 
 test('a change of a source, even with its size and times kept, gives another program', needsCompiler, async () => {
   const options = fresh()
+  const source = join(options.installation, 'native/main.c')
+  utimesSync(source, 1_700_000_000, 1_700_000_000)
   await settle()
   const first = await openNative(options)
   assert.equal(findNative(options), first)
-  const source = join(options.installation, 'native/main.c')
-  const { atime, mtime } = statSync(source)
   writeFileSync(source, readFileSync(source, 'utf8').replace('7', '8'))
-  utimesSync(source, atime, mtime)
+  utimesSync(source, 1_700_000_000, 1_700_000_000)
+  assert.equal(statSync(source).mtimeMs, 1_700_000_000_000)
   assert.equal(findNative(options), undefined)
   const second = await openNative(options)
   assert.notEqual(second, first)

@@ -33,6 +33,11 @@ test('the variables decide where state and cache are, and relative ones do not c
   assert.equal(cacheDirectory({ XDG_CACHE_HOME: '', HOME: base }), `${base}/.cache/sandlot`)
 })
 
+test('a slash at the end of HOME changes nothing', () => {
+  const home = fresh()
+  assert.equal(openPlaces({ HOME: `${home}/` }).home, home)
+})
+
 test('a relative SANDLOT_STATE_DIR is refused, not guessed at', () => {
   assert.throws(() => openPlaces({ SANDLOT_STATE_DIR: 'here', HOME: fresh() }), unusable(/not an absolute path/))
 })

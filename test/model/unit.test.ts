@@ -32,7 +32,17 @@ describe('a duration', () => {
 
 describe('a size', () => {
   it('is read as people write it', () => {
-    const given = { '4096B': 4096, '64KiB': 65_536, '512MiB': 2 ** 29, '512M': 2 ** 29, '512m': 2 ** 29, '1.5GiB': 1.5 * 2 ** 30, '100MB': 1e8, '2TiB': 2 ** 41, '1kb': 1000 }
+    const given = {
+      '4096B': 4096,
+      '64KiB': 65_536,
+      '512MiB': 2 ** 29,
+      '512M': 2 ** 29,
+      '512m': 2 ** 29,
+      '1.5GiB': 1.5 * 2 ** 30,
+      '100MB': 1e8,
+      '2TiB': 2 ** 41,
+      '1kb': 1000,
+    }
     for (const [text, bytes] of Object.entries(given)) assert.equal(parseBytes(text), bytes, text)
   })
 

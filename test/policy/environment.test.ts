@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fakeHost } from './fixture.ts'
+import { fakeHost, grant } from './fixture.ts'
 
 const SECRETS = {
   AWS_SECRET_ACCESS_KEY: 'x',
@@ -56,6 +56,12 @@ test('a variable that names a file of certificates is kept when that shows insid
   assert.equal(env.get('SSL_CERT_FILE'), '/etc/ssl/certs/ca-certificates.crt')
   assert.equal(env.get('CURL_CA_BUNDLE'), '/usr/share/ca.pem')
   assert.equal(env.get('REQUESTS_CA_BUNDLE'), undefined)
+})
+
+test('a file of certificates is not kept when something else shows under its name', () => {
+  const host = fakeHost({ variables: { SSL_CERT_FILE: '/work/ca.pem' }, places: ['/work', '/data'] })
+  assert.equal(host.view({ grants: [grant('read', '/work')] }).env.get('SSL_CERT_FILE'), '/work/ca.pem')
+  assert.equal(host.view({ grants: [grant('read', '/data', '/work')] }).env.get('SSL_CERT_FILE'), undefined)
 })
 
 test('names and values that the kernel could not pass are refused', () => {

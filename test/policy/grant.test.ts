@@ -120,6 +120,19 @@ test('nothing is shown at the root, in /proc, /dev or /sys, or over /etc and /us
   assert.equal(refusal(() => host.view({ grants: [grant('read', '/work', 'relative')] })).code, 'argument.invalid')
 })
 
+test('a place to mount on has to be there where none can be made, or one would be left on the host', () => {
+  const host = fakeHost({ places: ['/data', '/work', '/usr/share/there', '/work/there'] })
+  for (const target of ['/usr/share/none', '/work/none']) {
+    const { code, message } = refusal(() => host.view({ grants: [grant('write', '/work'), grant('read', '/data', target)] }))
+    assert.equal(code, 'grant.refused')
+    assert.ok(message.includes(target), message)
+  }
+  for (const target of ['/usr/share/there', '/work/there', '/mnt/new/place']) {
+    assert.ok(stepAt(host.view({ grants: [grant('write', '/work'), grant('read', '/data', target)] }), target))
+  }
+  assert.ok(stepAt(host.view({ grants: [grant('overlay', '/work'), grant('read', '/data', '/work/none')] }), '/work/none'))
+})
+
 test('the same grant twice is one, two different ones for a target are a mistake', () => {
   const host = fakeHost({ places: ['/work'] })
   assert.deepEqual(targets(host.view({ grants: [grant('read', '/work'), grant('read', '/work')] })), ['/usr', '/work'])

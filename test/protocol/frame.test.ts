@@ -78,7 +78,13 @@ describe('a reader of frames', () => {
     fc.assert(
       fc.property(fc.array(sent(40), { maxLength: 4 }), (frames) => {
         const bytes = Buffer.concat(frames.map(toBytes))
-        assert.deepEqual(readAll(new FrameReader(40), [...bytes].map((byte) => Uint8Array.of(byte))), frames)
+        assert.deepEqual(
+          readAll(
+            new FrameReader(40),
+            [...bytes].map((byte) => Uint8Array.of(byte)),
+          ),
+          frames,
+        )
       }),
     )
   })
@@ -160,20 +166,26 @@ const readOne = (bytes: Uint8Array): Frame => {
 describe('fields', () => {
   it('come back as they were written, repeated ones in their order', () => {
     fc.assert(
-      fc.property(fc.array(fc.string({ unit: 'grapheme' })), fc.nat(2 ** 32 - 1), fc.nat(Number.MAX_SAFE_INTEGER), fc.uint8Array({ maxLength: 3000 }), (texts, small, large, bytes) => {
-        const frame = readOne(
-          fieldFrame(kinds.EXEC, 7, (fields) => {
-            fields.texts(tags.ARGV, texts).u32(tags.UID, small).u64(tags.DEADLINE_MS, large).bytes(tags.FILTER, bytes)
-          }),
-        )
-        assert.deepEqual([frame.kind, frame.id, frame.channel], [kinds.EXEC, 7, 0])
-        const fields = new Fields(frame.payload)
-        assert.deepEqual(fields.texts(tags.ARGV), texts)
-        assert.equal(fields.u32(tags.UID), small)
-        assert.equal(fields.u64(tags.DEADLINE_MS), large)
-        assert.deepEqual(fields.bytes(tags.FILTER), bytes)
-        assert.equal(fields.text(tags.CWD), undefined)
-      }),
+      fc.property(
+        fc.array(fc.string({ unit: 'grapheme' })),
+        fc.nat(2 ** 32 - 1),
+        fc.nat(Number.MAX_SAFE_INTEGER),
+        fc.uint8Array({ maxLength: 3000 }),
+        (texts, small, large, bytes) => {
+          const frame = readOne(
+            fieldFrame(kinds.EXEC, 7, (fields) => {
+              fields.texts(tags.ARGV, texts).u32(tags.UID, small).u64(tags.DEADLINE_MS, large).bytes(tags.FILTER, bytes)
+            }),
+          )
+          assert.deepEqual([frame.kind, frame.id, frame.channel], [kinds.EXEC, 7, 0])
+          const fields = new Fields(frame.payload)
+          assert.deepEqual(fields.texts(tags.ARGV), texts)
+          assert.equal(fields.u32(tags.UID), small)
+          assert.equal(fields.u64(tags.DEADLINE_MS), large)
+          assert.deepEqual(fields.bytes(tags.FILTER), bytes)
+          assert.equal(fields.text(tags.CWD), undefined)
+        },
+      ),
     )
   })
 

@@ -15,7 +15,11 @@ const signal = operations['exec.signal'].input
 const output = operations['exec.output'].events
 
 const rows: readonly Operation[] = Object.values(operations)
-const written = rows.flatMap(({ input, output: answer, events }) => [input, ...(answer === undefined ? [] : [answer]), ...(events === undefined ? [] : [events])])
+const written = rows.flatMap(({ input, output: answer, events }) => [
+  input,
+  ...(answer === undefined ? [] : [answer]),
+  ...(events === undefined ? [] : [events]),
+])
 
 describe('input from outside', () => {
   it('is filled with the defaults of the table', () => {
@@ -54,20 +58,37 @@ describe('input from outside', () => {
   })
 
   it('with a field that is not there is refused, naming the one that was meant', () => {
-    assert.throws(() => decodeInput(create, { grant: [] }), { code: 'argument.unknown', message: 'the input has no field "grant"', hint: 'did you mean grants?' })
-    assert.throws(() => decodeInput(create, { grants: [{ source: '/a', access: 'read', tarjet: '/b' }] }), { message: 'grants[0] has no field "tarjet"', hint: 'did you mean target?' })
+    assert.throws(() => decodeInput(create, { grant: [] }), {
+      code: 'argument.unknown',
+      message: 'the input has no field "grant"',
+      hint: 'did you mean grants?',
+    })
+    assert.throws(() => decodeInput(create, { grants: [{ source: '/a', access: 'read', tarjet: '/b' }] }), {
+      message: 'grants[0] has no field "tarjet"',
+      hint: 'did you mean target?',
+    })
     assert.throws(() => decodeInput(operations['system.version'].input, { a: 1 }), { code: 'argument.unknown', hint: 'it may have none' })
   })
 
   it('of any shape is taken or refused with a code, nothing else, and nothing gets into a prototype', () => {
     fc.assert(
-      fc.property(fc.constantFrom(...rows), fc.oneof(fc.jsonValue(), fc.record({ sandbox: fc.jsonValue(), exec: fc.jsonValue(), argv: fc.jsonValue(), grants: fc.jsonValue(), root: fc.jsonValue(), env: fc.jsonValue() }, { requiredKeys: [] })), (operation, json) => {
-        try {
-          decodeInput(operation.input, json)
-        } catch (error) {
-          assert.match(String((error as { code?: unknown }).code), /^argument\.(invalid|unknown)$/, String(error))
-        }
-      }),
+      fc.property(
+        fc.constantFrom(...rows),
+        fc.oneof(
+          fc.jsonValue(),
+          fc.record(
+            { sandbox: fc.jsonValue(), exec: fc.jsonValue(), argv: fc.jsonValue(), grants: fc.jsonValue(), root: fc.jsonValue(), env: fc.jsonValue() },
+            { requiredKeys: [] },
+          ),
+        ),
+        (operation, json) => {
+          try {
+            decodeInput(operation.input, json)
+          } catch (error) {
+            assert.match(String((error as { code?: unknown }).code), /^argument\.(invalid|unknown)$/, String(error))
+          }
+        },
+      ),
       { numRuns: 500 },
     )
     const hostile = JSON.parse('{"env":{"__proto__":"x","constructor":"y"}}') as unknown
@@ -94,7 +115,10 @@ describe('bytes', () => {
   })
 
   it('that are no base64 are refused', () => {
-    assert.throws(() => decodeAnswer(output, { kind: 'data', channel: 'stdout', offset: 0, bytes: 'not base64!' }), { code: 'argument.invalid', message: /^bytes is "not base64!"; it must be bytes in base64$/ })
+    assert.throws(() => decodeAnswer(output, { kind: 'data', channel: 'stdout', offset: 0, bytes: 'not base64!' }), {
+      code: 'argument.invalid',
+      message: /^bytes is "not base64!"; it must be bytes in base64$/,
+    })
   })
 })
 
@@ -127,7 +151,8 @@ describe('the table', () => {
       if (shape.type === 'object') for (const field of shape.fields) visit(field.shape, `${path}.${field.name}`)
       else if (shape.type === 'list' || shape.type === 'record') visit(shape.of, `${path}[]`)
       else if (shape.type === 'union') for (const member of shape.members) visit(member, path)
-      if (shape.type !== 'literal' && !(shape.type === 'object' && !path.includes('['))) assert.notEqual(shape.doc.trim() === '' && shape.type !== 'object', true, `${path} has no doc`)
+      if (shape.type !== 'literal' && !(shape.type === 'object' && !path.includes('[')))
+        assert.notEqual(shape.doc.trim() === '' && shape.type !== 'object', true, `${path} has no doc`)
     }
     for (const { name, input } of rows) visit(shapeOf(input), name)
   })
@@ -171,10 +196,14 @@ describe('the table', () => {
   it('loads no library', () => {
     const script = `import './src/protocol/operation/index.ts'; import { fieldsOf } from './src/protocol/fields.ts'; fieldsOf('sandbox.create')
       console.log(process.moduleLoadList.length, Object.keys(require.cache ?? {}).length)`
-    const seen = execFileSync(process.execPath, ['--import', new URL('../fixture/list-modules.js', import.meta.url).href, '--input-type=module', '-e', script.replace(/console.log.*/, '')], {
-      cwd: new URL('../..', import.meta.url),
-      encoding: 'utf8',
-    })
+    const seen = execFileSync(
+      process.execPath,
+      ['--import', new URL('../fixture/list-modules.js', import.meta.url).href, '--input-type=module', '-e', script.replace(/console.log.*/, '')],
+      {
+        cwd: new URL('../..', import.meta.url),
+        encoding: 'utf8',
+      },
+    )
     assert.match(seen, /src\/protocol\/operation\/index\.ts/)
     assert.doesNotMatch(seen, /node_modules|node:/)
   })
@@ -196,7 +225,19 @@ it('every kind of schema is recorded, validated and described alike', () => {
       unset: s.maybe(s.string('unset')),
       filled: s.default(s.integer('filled', { unit: 'ms' }), 5),
     })
-  const value = { text: 't', count: 3, part: 0.5, flag: true, raw: Uint8Array.of(1, 2), pick: 'a', many: ['m'], named: { n: 1 }, shape: { kind: 'x', a: 1 }, unset: undefined, filled: 7 } as const
+  const value = {
+    text: 't',
+    count: 3,
+    part: 0.5,
+    flag: true,
+    raw: Uint8Array.of(1, 2),
+    pick: 'a',
+    many: ['m'],
+    named: { n: 1 },
+    shape: { kind: 'x', a: 1 },
+    unset: undefined,
+    filled: 7,
+  } as const
   const json = JSON.parse(JSON.stringify(encode(all, value))) as object
   const { unset: _, ...present } = value
   assert.deepEqual(decodeInput(all, json), present)
@@ -222,7 +263,10 @@ it('every kind of schema is recorded, validated and described alike', () => {
       ['filled', 'integer', true, 5],
     ],
   )
-  const schema = jsonSchemaOf(all, 'input', new Map()) as { required: string[]; properties: { [name: string]: { type?: string; description?: string; contentEncoding?: string } } }
+  const schema = jsonSchemaOf(all, 'input', new Map()) as {
+    required: string[]
+    properties: { [name: string]: { type?: string; description?: string; contentEncoding?: string } }
+  }
   assert.deepEqual(schema.required, ['text', 'count', 'part', 'flag', 'raw', 'pick', 'many', 'named', 'shape'])
   for (const field of shape.fields) assert.match(schema.properties[field.name]?.description ?? '', new RegExp(field.doc), field.name)
   assert.equal(schema.properties['raw']?.contentEncoding, 'base64')

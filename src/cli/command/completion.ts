@@ -1,13 +1,15 @@
 // Completions for shells, made of the tables of flags, so that they know what the parser knows.
 
 import { SandlotError } from '../../model/error.ts'
-import { commonFlags, toCommand, type Verbs } from '../command.ts'
-import { knownFlag, type KnownFlag } from '../flags.ts'
+import type { Command, Verbs } from '../command.ts'
+import { commonFlags, knownFlag, type KnownFlag } from '../flags.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
 
-export const command = toCommand({
+const flags = {} as const
+
+export const command = {
   usage: `completion ${shells.join('|')}`,
   about: 'Print completions for a shell.',
   examples: [
@@ -15,27 +17,41 @@ export const command = toCommand({
     ['source <(sandlot completion zsh)', 'in ~/.zshrc, after compinit'],
     ['sandlot completion fish | source', 'in ~/.config/fish/config.fish'],
   ],
-  flags: {},
+  flags,
   words: { most: 1, values: shells },
   run: async ({ rest }, { verbs, stdout }) => {
     const [shell] = rest
     if (!shells.includes(shell as Shell)) {
-      throw new SandlotError('argument.invalid', shell === undefined ? 'for which shell?' : `no completions for ${shell}`, { hint: `sandlot completion ${shells.join('|')}` })
+      throw new SandlotError('argument.invalid', shell === undefined ? 'for which shell?' : `no completions for ${shell}`, {
+        hint: `sandlot completion ${shells.join('|')}`,
+      })
     }
     await stdout.write(Buffer.from(writers[shell as Shell](await loadAll(verbs))))
     return 0
   },
-})
+} satisfies Command<typeof flags>
 
 /** A verb as a shell has to know it. `runs`: a program with arguments of its own follows. */
-type Loaded = { readonly name: string; readonly summary: string; readonly runs: boolean; readonly words: readonly string[]; readonly flags: readonly KnownFlag[] }
+type Loaded = {
+  readonly name: string
+  readonly summary: string
+  readonly runs: boolean
+  readonly words: readonly string[]
+  readonly flags: readonly KnownFlag[]
+}
 
 const loadAll = (verbs: Verbs): Promise<Loaded[]> =>
   Promise.all(
     Object.entries(verbs).map(async ([name, { summary, load }]) => {
       const { command } = await load()
       const words = command.words === 'command' ? [] : command.words.values === 'verbs' ? Object.keys(verbs) : command.words.values
-      return { name, summary, runs: command.words === 'command', words, flags: Object.entries({ ...command.flags, ...commonFlags }).map(([flag, row]) => knownFlag(flag, row)) }
+      return {
+        name,
+        summary,
+        runs: command.words === 'command',
+        words,
+        flags: Object.entries({ ...command.flags, ...commonFlags }).map(([flag, row]) => knownFlag(flag, row)),
+      }
     }),
   )
 
@@ -63,7 +79,10 @@ const bash = (verbs: readonly Loaded[]): string => {
       if [[ $word != -* && $takes != *" $before "* ]]; then _command_offset "$COMP_CWORD"; return; fi
 `
       : ''
-    const choose = values.length === 0 ? '' : `      case $before in
+    const choose =
+      values.length === 0
+        ? ''
+        : `      case $before in
 ${values.join('\n')}
       esac
 `
@@ -94,7 +113,9 @@ const zsh = (verbs: readonly Loaded[]): string => {
   const spec = (flag: KnownFlag): string[] =>
     names(flag).map((name) => {
       const repeated = flag.kind === 'list' || flag.kind === 'pairs' ? '*' : ''
-      const value = !takesValue(flag) ? '' : `:${escape(flag.value ?? flag.name)}:${flag.complete !== undefined ? action[flag.complete] : flag.values.length > 0 ? `(${flag.values.join(' ')})` : ' '}`
+      const value = !takesValue(flag)
+        ? ''
+        : `:${escape(flag.value ?? flag.name)}:${flag.complete !== undefined ? action[flag.complete] : flag.values.length > 0 ? `(${flag.values.join(' ')})` : ' '}`
       return quote(`${repeated}${name}${takesValue(flag) && name.startsWith('--') ? '=' : ''}[${escape(flag.doc)}]${value}`)
     })
   const cases = verbs.map(({ name, runs, words, flags }) => {
@@ -125,7 +146,13 @@ const fish = (verbs: readonly Loaded[]): string => {
   const lines = verbs.flatMap(({ name, summary, runs, words, flags }) => [
     `complete -c sandlot -n __fish_use_subcommand -a ${name} -d ${plain(summary)}`,
     ...flags.map((flag) => {
-      const value = !takesValue(flag) ? '' : flag.complete !== undefined ? ` -r ${action[flag.complete]}` : flag.values.length > 0 ? ` -xa ${plain(flag.values.join(' '))}` : ' -x'
+      const value = !takesValue(flag)
+        ? ''
+        : flag.complete !== undefined
+          ? ` -r ${action[flag.complete]}`
+          : flag.values.length > 0
+            ? ` -xa ${plain(flag.values.join(' '))}`
+            : ' -x'
       return `complete -c sandlot -n '__fish_seen_subcommand_from ${name}' -l ${spelled(flag).slice(2)}${flag.short === undefined ? '' : ` -s ${flag.short}`}${value} -d ${plain(flag.doc)}`
     }),
     ...(runs ? [`complete -c sandlot -n '__fish_seen_subcommand_from ${name}' -xa '(__fish_complete_subcommand --fcs-skip=2)'`] : []),

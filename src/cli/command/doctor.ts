@@ -1,15 +1,17 @@
 import type { Output } from '../../protocol/operation/index.ts'
-import { toCommand } from '../command.ts'
+import type { Command } from '../command.ts'
 import { isTerminal } from '../stdio.ts'
 import { visible } from '../text.ts'
 
-export const command = toCommand({
+const flags = {} as const
+
+export const command = {
   usage: 'doctor',
   about: `What this machine can do for a sandbox.
 
 Each line is one thing that was looked at: ok; missing, with what holds less without it; or failed, where no sandbox can be made without it.`,
   examples: [['sandlot doctor --json', 'for a bug report']],
-  flags: {},
+  flags,
   exits: [
     ['0', 'sandboxes can be made here'],
     ['1', 'they cannot'],
@@ -17,12 +19,12 @@ Each line is one thing that was looked at: ok; missing, with what holds less wit
   ],
   words: { most: 0, values: [] },
   run: async (parsed, { client, stdout }) => {
-    const found = await client().system.doctor({})
+    const found = await (await client()).system.doctor({})
     const text = parsed.has('json') ? JSON.stringify(found) : describe(found, await isTerminal(1))
     await stdout.write(Buffer.from(`${text}\n`))
     return found.ok ? 0 : 1
   },
-})
+} satisfies Command<typeof flags>
 
 const marks = { ok: ['ok', 32], missing: ['missing', 33], failed: ['FAILED', 31] } as const
 
@@ -36,6 +38,10 @@ const describe = ({ ok, checks }: Output<'system.doctor'>, terminal: boolean): s
     return fix === undefined ? [line] : [line, `${' '.repeat(9 + width)}-> ${visible(fix)}`]
   })
   const missing = checks.filter(({ state }) => state === 'missing').length
-  const verdict = !ok ? 'No sandbox can be made here.' : missing === 0 ? 'Sandboxes work here.' : `Sandboxes work here; ${missing === 1 ? 'one thing is' : `${missing} things are`} missing.`
+  const verdict = !ok
+    ? 'No sandbox can be made here.'
+    : missing === 0
+      ? 'Sandboxes work here.'
+      : `Sandboxes work here; ${missing === 1 ? 'one thing is' : `${missing} things are`} missing.`
   return [...lines, '', verdict].join('\n')
 }

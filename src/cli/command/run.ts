@@ -6,8 +6,8 @@ import { SandlotError } from '../../model/error.ts'
 import { exitCode, type Outcome } from '../../model/outcome.ts'
 import type { Changes, Grant, SandboxInfo } from '../../model/sandbox.ts'
 import type { Input } from '../../protocol/operation/index.ts'
-import { toCommand, type CommonFlags, type Context } from '../command.ts'
-import type { FlagTable, Parsed } from '../flags.ts'
+import type { Command, Context } from '../command.ts'
+import type { CommonFlags, FlagTable, Parsed } from '../flags.ts'
 import { catchSignals } from '../signals.ts'
 import { isTerminal, openInput } from '../stdio.ts'
 
@@ -52,7 +52,7 @@ const flags = {
 
 type Flags = Parsed<typeof flags & CommonFlags>
 
-export const command = toCommand({
+export const command = {
   usage: 'run [flags] [--] COMMAND [ARGUMENT...]',
   about: `Run a command in a sandbox of its own.
 
@@ -73,11 +73,12 @@ It sees the system directories and toolchains of this machine, read-only, and th
   ],
   words: 'command',
   run: async (parsed, context) => {
-    if (parsed.rest.length === 0) throw new SandlotError('argument.invalid', 'there is no command to run', { hint: 'sandlot run -- COMMAND; sandlot run --help says more' })
+    if (parsed.rest.length === 0)
+      throw new SandlotError('argument.invalid', 'there is no command to run', { hint: 'sandlot run -- COMMAND; sandlot run --help says more' })
     const running = await begin(context, toCreate(parsed, currentDirectory()), toStart(parsed))
     return parsed.has('json') ? collect(running, context) : pass(running, context)
   },
-})
+} satisfies Command<typeof flags>
 
 // --- from flags to input ---
 
@@ -118,14 +119,19 @@ const toGrant = (text: string, here: string): Grant => {
   const at = text.lastIndexOf(':/')
   const [, target, mode = 'rw'] = /^(.*?)(?::([a-z]*))?$/s.exec(text.slice(at + 1))!
   if (at <= 0 || target === undefined || !Object.hasOwn(modes, mode)) {
-    throw new SandlotError('argument.invalid', `--mount: ${JSON.stringify(text)} is not SRC:DST[:MODE]`, { hint: 'DST is an absolute path inside, MODE is ro, rw or overlay: --mount ./data:/data:ro' })
+    throw new SandlotError('argument.invalid', `--mount: ${JSON.stringify(text)} is not SRC:DST[:MODE]`, {
+      hint: 'DST is an absolute path inside, MODE is ro, rw or overlay: --mount ./data:/data:ro',
+    })
   }
   return { source: resolve(here, text.slice(0, at)), target: resolve(target), access: modes[mode]! }
 }
 
+/** How far a command may be ahead of whoever reads us: little, so that an interrupted one does not go on scrolling. */
+const AHEAD_BYTES = 1024 * 1024
+
 const toStart = (parsed: Flags): Omit<Input<'exec.start'>, 'sandbox'> => {
   const deadlineMs = parsed.number('timeout')
-  return { argv: parsed.rest, reserveReader: true, ...(deadlineMs !== undefined && { deadlineMs }) }
+  return { argv: parsed.rest, reserveReader: true, logBytes: AHEAD_BYTES, ...(deadlineMs !== undefined && { deadlineMs }) }
 }
 
 const toVariable = (text: string): readonly [string, string] => {
@@ -153,8 +159,8 @@ const STUCK_MS = 500
 
 const begin = async (context: Context, create: Input<'sandbox.create'>, start: Omit<Input<'exec.start'>, 'sandbox'>): Promise<Running> => {
   const signals = catchSignals()
-  const client = context.client()
-  const input = openInput()
+  const client = await context.client()
+  const input = openInput((error) => void context.stderr.write(Buffer.from(`sandlot: stdin cannot be read: ${error.message}\n`)).catch(() => {}))
   const sandbox = await client.sandbox.create(create)
   const { id: exec } = await client.exec.start({ ...start, sandbox: sandbox.id, stdin: input === undefined ? 'none' : 'pipe' })
   const which = { sandbox: sandbox.id, exec }

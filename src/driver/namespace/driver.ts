@@ -65,7 +65,7 @@ export const createNamespaceDriver = (options: NamespaceOptions): Driver => {
         (destroyed ??= (async () => {
           channel.close()
           const late = setTimeout(() => to.discard(spec.id), DESTROY_MS)
-          await gone
+          await to.waitFor(gone)
           clearTimeout(late)
         })()),
       gone,

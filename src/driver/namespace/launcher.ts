@@ -34,6 +34,8 @@ export type Launcher = {
   open(box: string, first: Uint8Array): Promise<{ readonly channel: Channel; readonly gone: Promise<Gone> }>
   changes(box: string): Promise<Changes>
   discard(box: string): void
+  /** Keeps the process running until `gone`: what is being removed is waited for. */
+  waitFor(gone: Promise<Gone>): Promise<void>
   /** Ends the launcher and everything below it; resolves when it is gone. */
   close(): Promise<void>
 }
@@ -139,6 +141,14 @@ export const startLauncher = async (options: LauncherOptions): Promise<Launcher>
     started = undefined
   }
   control.unref()
+  // The control channel alone does not keep the process running; an answer that somebody waits for does.
+  let holds = 0
+  const hold = (): void => {
+    if (holds++ === 0) control.ref()
+  }
+  const unhold = (): void => {
+    if (--holds === 0) control.unref()
+  }
   const socket = answer.text(tags.SOCKET) ?? ''
   const identity = answer.text(tags.IDENTITY)
   if (identity !== 'range' && identity !== 'subordinate' && identity !== 'single') {
@@ -164,11 +174,20 @@ export const startLauncher = async (options: LauncherOptions): Promise<Launcher>
       stream.write(first)
       return { channel: channelOf(stream), gone }
     },
-    changes: (box) =>
-      new Promise((resolve, reject) => {
-        if (!boxes.has(box)) reject(new SandlotError('sandbox.lost', 'the sandbox is gone'))
-        else asked.set(request(kinds.CHANGES, box), { resolve, reject })
-      }),
+    changes: async (box) => {
+      if (!boxes.has(box)) throw new SandlotError('sandbox.lost', 'the sandbox is gone')
+      hold()
+      try {
+        return await new Promise<Changes>((resolve, reject) => asked.set(request(kinds.CHANGES, box), { resolve, reject }))
+      } finally {
+        unhold()
+      }
+    },
+    waitFor: async (gone) => {
+      hold()
+      await gone
+      unhold()
+    },
     discard: (box) => {
       if (boxes.has(box)) request(kinds.DISCARD, box)
     },

@@ -20,7 +20,10 @@ const outcome = (s: Build) =>
     [
       s.object({ kind: s.literal('exited'), code: s.integer('exit code', { min: 0, max: 255 }), usage: usage(s) }, { doc: 'it ended by itself' }),
       s.object({ kind: s.literal('signalled'), signal: s.integer('number of the signal', { min: 1, max: 64 }), usage: usage(s) }, { doc: 'a signal ended it' }),
-      s.object({ kind: s.literal('timeout'), afterMs: s.integer('the deadline it had', { min: 0, unit: 'ms' }), usage: usage(s) }, { doc: 'our deadline ended the whole tree' }),
+      s.object(
+        { kind: s.literal('timeout'), afterMs: s.integer('the deadline it had', { min: 0, unit: 'ms' }), usage: usage(s) },
+        { doc: 'our deadline ended the whole tree' },
+      ),
       s.object(
         { kind: s.literal('limit'), which: s.choice('which limit', ['memory', 'cpu', 'disk', 'output', 'processes']), usage: usage(s) },
         { doc: 'a limit ended it' },
@@ -108,7 +111,10 @@ export const execStart = {
         'hold',
       ),
       logBytes: s.default(s.integer('how much output is kept', { min: 4096, max: 1024 * 1024 * 1024, unit: 'bytes' }), 8 * 1024 * 1024),
-      reserveReader: s.default(s.boolean('keep the place of a reader from byte 0, which the first `exec.output` takes, so that nothing is dropped before it reads'), false),
+      reserveReader: s.default(
+        s.boolean('keep the place of a reader from byte 0, which the first `exec.output` takes, so that nothing is dropped before it reads'),
+        false,
+      ),
     }),
   output: info,
   errors: ['sandbox.not_found', 'sandbox.lost', 'sandbox.corrupted', 'unsupported'] satisfies Code[],

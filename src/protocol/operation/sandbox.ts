@@ -37,7 +37,10 @@ const root = (s: Build) =>
     'kind',
     [
       s.object({ kind: s.literal('host') }, { doc: "the host's own system directories and toolchains, read-only" }),
-      s.object({ kind: s.literal('dir'), path: s.string('absolute path on the host') }, { doc: 'a directory as the lowest layer; writes go to the sandbox alone' }),
+      s.object(
+        { kind: s.literal('dir'), path: s.string('absolute path on the host') },
+        { doc: 'a directory as the lowest layer; writes go to the sandbox alone' },
+      ),
     ],
     { name: 'Root', doc: 'what the root filesystem starts from' },
   )
@@ -65,14 +68,17 @@ export const sandboxCreate = {
       driver: s.optional(s.string('what makes the boundary; left out: the best one of this host', { minLength: 1 })),
       root: s.default(root(s), { kind: 'host' }),
       here: s.optional(
-        s.string('directory of the host that shows under its own name, with its writes kept aside: where the caller is. Left out of the view, with a note, where that would show too much', {
-          minLength: 1,
-        }),
+        s.string(
+          'directory of the host that shows under its own name, with its writes kept aside: where the caller is. Left out of the view, with a note, where that would show too much',
+          {
+            minLength: 1,
+          },
+        ),
       ),
       cwd: s.optional(s.string('directory inside in which commands start; left out: `here` if it shows, else the home directory inside', { minLength: 1 })),
       grants: s.default(s.list(grant(s), 'directories and files of the host that show inside'), []),
       env: s.default(s.record(s.string('value'), 'environment variables of every command, over the ones a sandbox sets itself'), {}),
-      user: s.default(s.string('who commands run as, a user name known inside', { minLength: 1 }), 'user'),
+      user: s.default(s.string('who commands run as: `user`, `root`, `nobody`, or numbers as UID or UID:GID', { minLength: 1 }), 'user'),
       tools: s.default(s.boolean("show the caller's own toolchains (pyenv, nvm, rustup and others found on PATH), read-only"), true),
       hostname: s.default(s.string('name of the machine inside', { minLength: 1 }), 'sandlot'),
       labels: s.default(s.record(s.string('value'), "the caller's own marks, to find the sandbox again"), {}),
