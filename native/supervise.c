@@ -153,9 +153,11 @@ ON_OWN_STACK static int first(void *argument) {
   if (c->wants_stdin) dup2(d->ends[0], 0);
   dup2(d->ends[1], 1);
   dup2(c->merges ? d->ends[1] : d->ends[2], 2);
-  // With a single id setgroups is refused for good, and the caller's groups cannot be dropped.
+  // With a single id setgroups is refused for good, and the caller's groups cannot be dropped; its own group it has already.
   bool single = d->config->identity == IDENTITY_SINGLE;
-  if ((!single || c->group_count) && syscall(SYS_setgroups, c->group_count, c->groups) < 0) failed(slip, FAILED_USER, errno);
+  for (uint32_t i = 0; single && i < c->group_count; i++)
+    if (c->groups[i] != INSIDE_USER) failed(slip, FAILED_USER, EPERM);
+  if (!single && syscall(SYS_setgroups, c->group_count, c->groups) < 0) failed(slip, FAILED_USER, errno);
   // Whoever has the reserved id could kill supervisors.
   if (!single && (c->uid == INSIDE_RESERVED || c->gid == INSIDE_RESERVED)) failed(slip, FAILED_USER, EPERM);
   if (syscall(SYS_setresgid, c->gid, c->gid, c->gid) < 0 || syscall(SYS_setresuid, c->uid, c->uid, c->uid) < 0) failed(slip, FAILED_USER, errno);

@@ -17,7 +17,8 @@ before(() => {
 })
 after(() => rmSync(project, { recursive: true }))
 
-const begin = (argv: readonly string[], cwd = project) => spawn(process.execPath, [entry, ...argv], { cwd, stdio: 'pipe' })
+const begin = (argv: readonly string[], cwd = project, env: { readonly [name: string]: string } = {}) =>
+  spawn(process.execPath, [entry, ...argv], { cwd, stdio: 'pipe', env: { ...process.env, ...env } })
 
 const sandlot = async (argv: readonly string[], stdin: string | Uint8Array = '', cwd = project): Promise<Ended> => {
   const child = begin(argv, cwd)
@@ -92,15 +93,11 @@ describe('`sandlot run`', () => {
   })
 
   it('passes only the variables that were asked for', async () => {
-    process.env['SANDLOT_TEST_SECRET'] = 'secret'
-    try {
-      const { stdout } = await sandlot(['run', '-e', 'A=1 2', '--', 'sh', '-c', 'echo "$A|$SANDLOT_TEST_SECRET"'])
-      assert.equal(stdout.toString(), '1 2|\n')
-      const passed = await sandlot(['run', '--env', 'SANDLOT_TEST_SECRET', '--', 'sh', '-c', 'echo "$SANDLOT_TEST_SECRET"'])
-      assert.equal(passed.stdout.toString(), 'secret\n')
-    } finally {
-      delete process.env['SANDLOT_TEST_SECRET']
-    }
+    const env = { SANDLOT_TEST_SECRET: 'secret' }
+    const hidden = await ended(begin(['run', '-e', 'A=1 2', '--', 'sh', '-c', 'echo "$A|$SANDLOT_TEST_SECRET"'], project, env))
+    assert.equal(hidden.stdout.toString(), '1 2|\n')
+    const passed = await ended(begin(['run', '--env', 'SANDLOT_TEST_SECRET', '--', 'sh', '-c', 'echo "$SANDLOT_TEST_SECRET"'], project, env))
+    assert.equal(passed.stdout.toString(), 'secret\n')
   })
 
   it('says in a directory that is not shown that it is not, and runs all the same', async () => {
