@@ -24,6 +24,7 @@ struct box {
   unsigned places, next_place;  // directories 0..places-1 are made, those below next_place are in use
   int root;            // an overlay over the skeleton made ahead, or -1
   struct buffer root_places;  // what it was made with
+  bool may_copy, wants_copy;  // slow.c: a layer may be copied; it would have to be
   struct upper_ref *uppers;
   unsigned upper_count;
 };

@@ -30,10 +30,14 @@
 #include "loops.h"
 #include "nest.h"
 #include "root.h"
+#include "slow.h"
 
 struct alive {
   struct box box;
   struct eye eye;  // on the pidfd
+  struct slow slow;
+  void (*told)(void *whom, const struct fault *f);  // what came of a plan that takes long
+  void *whom;
   bool silent;     // the engine was told REFUSED, or never knew of it: no GONE
   int status;
   struct alive *next, **at;
@@ -86,6 +90,7 @@ static void over(struct eye *e, uint32_t events) {
   if (waitpid(a->box.pid, &a->status, 0) < 0) a->status = 0;
   eye_close(&a->eye);
   a->box.pid = 0;
+  slow_stop(&a->slow);  // before its directory is removed under it
   if (a == spare) spare = NULL;
   let_go(&a->box.life);
   let_go(&a->box.userns);
@@ -159,36 +164,21 @@ static struct alive *box_clone(struct fault *f) {
   return a;
 }
 
-static int hand_over(struct alive *a, const struct plan *p, const uint8_t *payload, size_t length, const struct buffer *says, const int *trees, int channel) {
-  int fds[1 + STEP_LIMIT] = {channel};
-  uint8_t present[STEP_LIMIT];
-  struct handover head = {.payload = (uint32_t)length, .says = (uint32_t)says->used, .steps = p->step_count, .descriptors = 1};
-  for (unsigned i = 0; i < p->step_count; i++) {
-    present[i] = trees[i] >= 0;
-    if (trees[i] >= 0) fds[head.descriptors++] = trees[i];
-  }
-  struct buffer all_bytes = {0};
-  put_raw(&all_bytes, &head, sizeof head);
-  put_raw(&all_bytes, payload, length);
-  put_raw(&all_bytes, says->bytes, says->used);
-  put_raw(&all_bytes, present, p->step_count);
-  unsigned at = head.descriptors < BATCH ? head.descriptors : BATCH;
-  int result = send_with(a->box.life, all_bytes.bytes, all_bytes.used, fds, at);
-  for (unsigned n; !result && at < head.descriptors; at += n) {
-    n = head.descriptors - at < BATCH ? head.descriptors - at : BATCH;
-    result = send_with(a->box.life, "", 1, fds + at, n);
-  }
-  buffer_free(&all_bytes);
-  return result;
-}
-
 static struct alive *by_id(const char *id) {
   for (struct alive *a = all; a; a = a->next)
     if (!strcmp(a->box.id, id) && id[0]) return a;
   return NULL;
 }
 
-int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, int channel, struct fault *f) {
+static void slow_done(struct slow *s, int result, const struct fault *f) {
+  struct alive *a = owner_of_eye(s, struct alive, slow);
+  let_go(&a->box.userns);
+  if (result) end(a);
+  else a->silent = false;
+  a->told(a->whom, result ? f : NULL);
+}
+
+int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, int channel, void (*told)(void *whom, const struct fault *f), void *whom, struct fault *f) {
   int trees[STEP_LIMIT];
   struct buffer says = {0};
   created++;
@@ -207,11 +197,20 @@ int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, in
   snprintf(a->box.id, sizeof a->box.id, "%s", p->box);
   int result = mounts_make(&a->box, p, trees, &usual_places, &says, f);
   if (!result) {
-    result = hand_over(a, p, payload, length, &says, trees, channel);
+    result = hand_over(a->box.life, p, payload, length, &says, trees, channel);
     if (result) fault_set(f, "launcher.failed", "hand over to a sandbox's first process", NULL, errno);
     for (unsigned i = 0; i < p->step_count; i++) let_go(&trees[i]);
   }
   buffer_free(&says);
+  if (result && a->box.wants_copy) {
+    // What was made so far is closed: the other process begins anew.
+    a->slow = (struct slow){.box = &a->box, .done = slow_done};
+    a->told = told;
+    a->whom = whom;
+    for (unsigned i = 0; i < a->box.upper_count; i++) let_go(&a->box.uppers[i].fd);
+    a->box.upper_count = 0;
+    if (slow_start(&a->slow, p, payload, length, channel, f) == 0) return 1;
+  }
   let_go(&a->box.userns);
   if (result) end(a);
   else a->silent = false;
@@ -220,8 +219,10 @@ int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, in
 
 bool boxes_discard(const char *id) {
   struct alive *a = by_id(id);
-  if (a) end(a);
-  else say_gone(id, 0);  // refused, or told before: whoever waits shall not wait for ever
+  if (a) {
+    a->silent = false;
+    end(a);
+  } else say_gone(id, 0);  // refused, or told before: whoever waits shall not wait for ever
   return a != NULL;
 }
 

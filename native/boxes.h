@@ -5,7 +5,8 @@
 #include "box.h"
 
 // Gives a box to the plan: takes the spare or clones one, makes the mounts and hands over `channel` (not closed). -1 with a fault.
-int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, int channel, struct fault *f);
+// 1: it takes long; `told` is called once when it is done, with the fault or NULL. `channel` has to stay open until then.
+int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, int channel, void (*told)(void *whom, const struct fault *f), void *whom, struct fault *f);
 // False: no such box.
 bool boxes_discard(const char *id);
 void boxes_discard_all(void);

@@ -18,53 +18,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "cgroup.h"
 #include "kernel.h"
 #include "root.h"
-
-int send_with(int socket, const void *bytes, size_t length, const int *fds, unsigned count) {
-  union { char bytes[CMSG_SPACE(BATCH * sizeof(int))]; struct cmsghdr align; } control;
-  struct iovec part = {(void *)bytes, length};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-  if (count) {
-    message.msg_control = control.bytes;
-    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    *head = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
-  }
-  while (part.iov_len) {
-    ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return -1;
-    part.iov_base = (char *)part.iov_base + sent;
-    part.iov_len -= (size_t)sent;
-    message.msg_control = NULL;
-    message.msg_controllen = 0;
-  }
-  return 0;
-}
-
-int receive_with(int socket, void *bytes, size_t length, int *fds, unsigned count) {
-  union { char bytes[CMSG_SPACE(BATCH * sizeof(int))]; struct cmsghdr align; } control;
-  unsigned have = 0;
-  for (size_t at = 0; at < length;) {
-    struct iovec part = {(char *)bytes + at, length - at};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control};
-    ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return -1;
-    at += (size_t)got;
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (!head || head->cmsg_type != SCM_RIGHTS) continue;
-    unsigned came = (unsigned)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    for (unsigned i = 0; i < came && have < count; i++) memcpy(&fds[have++], CMSG_DATA(head) + i * sizeof(int), sizeof(int));
-  }
-  return (int)have;
-}
 
 static int network(struct fault *f) {
   if (unshare(CLONE_NEWNET) < 0) return fault_set(f, "launcher.failed", "make a network namespace", NULL, errno);

@@ -28,7 +28,7 @@ struct connection {
   uint8_t *payload;  // NULL = the header is not complete
   struct frame frame;
   size_t have;
-  bool refused;
+  bool refused, waiting;
   struct connection *next, **at;
 };
 
@@ -52,6 +52,14 @@ static void refuse_connection(struct connection *c, const struct fault *f) {
   c->until = launcher_ms() + FAREWELL_MS;
 }
 
+static void told(void *whom, const struct fault *f) {
+  struct connection *c = whom;
+  c->waiting = false;
+  if (!f) return drop(c);
+  eye_open(&c->eye, EPOLLIN);
+  refuse_connection(c, f);
+}
+
 static void obey(struct connection *c) {
   struct fault f = {0};
   struct plan p;
@@ -59,8 +67,14 @@ static void obey(struct connection *c) {
   if (c->hindrance->code) f = *c->hindrance;
   else {
     result = plan_parse(c->payload, c->frame.length, &p, &f);
-    if (!result) result = boxes_create(&p, c->payload, c->frame.length, c->eye.fd, &f);
+    if (!result) result = boxes_create(&p, c->payload, c->frame.length, c->eye.fd, told, c, &f);
     plan_free(&p);
+  }
+  if (result > 0) {
+    c->waiting = true;
+    c->until = INT64_MAX;
+    eye_leave(&c->eye);  // what is pipelined behind CREATE is not for us
+    return;
   }
   if (result) refuse_connection(c, &f);
   else drop(c);
@@ -126,11 +140,14 @@ int connection_turn(void) {
   for (struct connection *c = all, *next; c; c = next) {
     next = c->next;
     if (c->until <= now) drop(c);
-    else if (soonest < 0 || c->until - now < soonest) soonest = c->until - now;
+    else if (c->until != INT64_MAX && (soonest < 0 || c->until - now < soonest)) soonest = c->until - now;
   }
   return (int)soonest;
 }
 
 void connection_close_all(void) {
-  while (all) drop(all);
+  for (struct connection *c = all, *next; c; c = next) {
+    next = c->next;
+    if (!c->waiting) drop(c);  // those are told when their box ends
+  }
 }

@@ -2,7 +2,8 @@
 //
 //   range        uid 0 with CAP_SYS_ADMIN: each box gets 65,536 ids that exist nowhere else; sources are id-mapped into them.
 //   subordinate  anyone with newuidmap and 65,534 subordinate ids: ONE user namespace, entered here, in which 0 is the caller and 1.. are those
-//                ids. newuidmap costs 2.4 ms: so once, not for every box. Also uid 0 of a container that has its ids already.
+//                ids. newuidmap costs 2.4 ms: so once, not for every box. Also uid 0 of a container that
+//                has ids already.
 //   single       anyone else: a user namespace with the caller alone.
 //
 // Boxes get a user namespace below that. Host uid 0 is never in it: in range mode the map starts at the range, elsewhere 0 here is a caller who
@@ -74,11 +75,13 @@ static bool range_exists(uint32_t base, uint32_t count) {
   return end <= (uint64_t)first + size && end <= (uint64_t)groups_first + groups && size && groups;
 }
 
-// uid 0 of a user namespace that somebody else made, with ids enough to be what `subordinate` needs.
+// uid 0 of a user namespace that somebody else made, and not root outside of it: what we would have entered is there already.
 static bool in_place(void) {
-  uint32_t first, uid, gid, users = mapped("/proc/self/uid_map", 0, &first, &uid), groups = mapped("/proc/self/gid_map", 0, &first, &gid);
-  if (!uid || users <= ENOUGH || groups <= ENOUGH) return false;
+  uint32_t first, uid = 0, gid, users = mapped("/proc/self/uid_map", 0, &first, &uid), groups = mapped("/proc/self/gid_map", 0, &first, &gid);
+  if (!uid || !users || !groups) return false;
   host.sub_count = (users < groups ? users : groups) - 1;
+  host.identity = host.sub_count < ENOUGH ? IDENTITY_SINGLE : IDENTITY_SUBORDINATE;
+  host.userns = true;
   return true;
 }
 
@@ -198,8 +201,7 @@ int identity_enter(uint32_t range_base, uint32_t range_count, struct fault *f) {
   host.range_count = range_count;
   if (uid == 0 && has_admin()) {
     if (range_exists(range_base, range_count)) host.identity = IDENTITY_RANGE;
-    else if (in_place()) host.identity = IDENTITY_SUBORDINATE, host.userns = true;
-    else return fault_set(f, refused, "root of a user namespace with fewer than 65,535 ids", "its uid_map and gid_map", 0);
+    else if (!in_place()) return fault_set(f, refused, "the range of ids is not mapped in this user namespace, whose root is root outside of it too", "/proc/self/uid_map", 0);
     return own_mounts(f, "launcher.failed");
   }
   if (uid == 0) {

@@ -64,8 +64,10 @@ void eye_change(struct eye *e, uint32_t events) {
   epoll_ctl(poller, EPOLL_CTL_MOD, e->fd, &event);
 }
 
+void eye_leave(struct eye *e) { epoll_ctl(poller, EPOLL_CTL_DEL, e->fd, NULL); }
+
 void eye_close(struct eye *e) {
-  epoll_ctl(poller, EPOLL_CTL_DEL, e->fd, NULL);  // a child just cloned may still hold a copy
+  eye_leave(e);  // by hand: a child just cloned may still hold a copy
   close(e->fd);
   e->fd = -1;
 }

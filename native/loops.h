@@ -13,6 +13,7 @@ struct eye {
 
 void eye_open(struct eye *e, uint32_t events);
 void eye_change(struct eye *e, uint32_t events);
+void eye_leave(struct eye *e);
 // Leaves the loop and closes.
 void eye_close(struct eye *e);
 

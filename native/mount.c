@@ -93,6 +93,6 @@ int mounts_make(struct box *b, const struct plan *p, int *trees, struct buffer *
     if (p->steps[i].kind == STEP_ROOT || p->steps[i].kind == STEP_OVERLAY) trees[i] = overlay_make(b, &p->steps[i], i || !plain ? NULL : places, missing, f);
   if (!f->code) return 0;
   for (unsigned i = 0; i < p->step_count; i++)
-    if (trees[i] >= 0) close(trees[i]);
+    if (trees[i] >= 0) close(trees[i]), trees[i] = -1;
   return -1;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "box.h"
+#include "copy.h"
 #include "kernel.h"
 #include "nest.h"
 
@@ -35,7 +36,49 @@ struct making {
   int upper, work;
 };
 
-static int layer_open(struct box *b, const struct source *s, struct making *m, struct buffer *missing, struct fault *f) {
+// The directory of the next upper, with `upper` and `work` in it.
+static int place_make(struct box *b) {
+  char path[BOX_NAME + 32];
+  box_name(b, path);
+  if (!b->has_directory && mkdirat(host.boxes, path, 0700) < 0) return -1;
+  b->has_directory = true;
+  size_t used = strlen(path);
+  snprintf(path + used, sizeof path - used, "/%u", b->places);
+  if (mkdirat(host.boxes, path, 0700) < 0) return -1;
+  used = strlen(path);
+  snprintf(path + used, sizeof path - used, "/upper");
+  if (mkdirat(host.boxes, path, 0755) < 0) return -1;
+  snprintf(path + used, sizeof path - used, "/work");
+  if (mkdirat(host.boxes, path, 0700) < 0) return -1;
+  b->places++;
+  return 0;
+}
+
+// A copy of a layer whose owners cannot be mapped, in a new directory of the box or a tmpfs; -1 with errno: it is too large.
+static int layer_copy(struct box *b, int from, const struct stat *at, bool memory) {
+  const struct owners owners = {slot_base(b->slot), at->st_uid, at->st_gid};
+  b->wants_copy = !b->may_copy;
+  if (b->wants_copy) return -1;
+  char path[BOX_NAME + 32];
+  int to;
+  if (memory) to = tmpfs_make(COPY_BYTES + (64 << 20), 0755, ATTR_NOSUID | ATTR_NODEV);
+  else {
+    if (b->next_place == b->places && place_make(b) < 0) return -1;
+    box_name(b, path);
+    size_t used = strlen(path);
+    snprintf(path + used, sizeof path - used, "/%u/upper", b->next_place++);
+    to = openat(host.boxes, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  }
+  int readable = to < 0 ? -1 : openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (readable >= 0 && copy_layer(readable, to, &owners) == 0) return close(readable), to;
+  int error = errno;
+  if (readable >= 0) close(readable);
+  if (to >= 0) close(to);
+  errno = error;
+  return -1;
+}
+
+static int layer_open(struct box *b, const struct source *s, bool memory, struct making *m, struct buffer *missing, struct fault *f) {
   struct stat at;
   char name[24];
   if (!s->path[0]) {
@@ -59,6 +102,18 @@ static int layer_open(struct box *b, const struct source *s, struct making *m, s
       return 0;
     }
     if (tree >= 0) close(tree);
+    if (s->ids == IDS_OWNER) {
+      int copy = layer_copy(b, fd, &at, memory);
+      if (b->wants_copy) return close(fd), fault_set(f, "internal", "a directory has to be copied", s->path, 0);
+      if (copy >= 0) {
+        missing_put(missing, "ids: %s is on %s, which cannot map owners: what shows is a copy, made at the start", s->path, file_system(fd, name));
+        close(fd);
+        m->detached[m->count] = memory;
+        m->layers[m->count++] = copy;
+        return 0;
+      }
+      if (errno == ENOSPC || errno == EDQUOT) return close(fd), fault_set(f, "disk.full", "copy a directory", s->path, ENOSPC);
+    }
     missing_put(missing, "ids: %s is on %s, which cannot map owners: its files show as nobody's", s->path, file_system(fd, name));
   }
   m->detached[m->count] = false;
@@ -84,24 +139,6 @@ static int upper_like(const struct box *b, const struct mount_step *s, const str
   char path[40];
   snprintf(path, sizeof path, "/proc/self/fd/%d", m->upper);  // fchmod takes no O_PATH
   return (at.st_mode & 01777) == 0755 ? 0 : chmod(path, at.st_mode & 01777);
-}
-
-// The directory of the next upper, with `upper` and `work` in it.
-static int place_make(struct box *b) {
-  char path[BOX_NAME + 32];
-  box_name(b, path);
-  if (!b->has_directory && mkdirat(host.boxes, path, 0700) < 0) return -1;
-  b->has_directory = true;
-  size_t used = strlen(path);
-  snprintf(path + used, sizeof path - used, "/%u", b->places);
-  if (mkdirat(host.boxes, path, 0700) < 0) return -1;
-  used = strlen(path);
-  snprintf(path + used, sizeof path - used, "/upper");
-  if (mkdirat(host.boxes, path, 0755) < 0) return -1;
-  snprintf(path + used, sizeof path - used, "/work");
-  if (mkdirat(host.boxes, path, 0700) < 0) return -1;
-  b->places++;
-  return 0;
 }
 
 static int upper_open(struct box *b, const struct mount_step *s, struct making *m, bool memory) {
@@ -225,6 +262,7 @@ int overlay_make(struct box *b, const struct mount_step *s, const struct buffer 
   char name[24];
   int tree = -1;
   const char *what = s->target ? s->target : "/";
+  bool memory = s->upper == UPPER_MEMORY || no_disk;
   if (b->root >= 0 && s->kind == STEP_ROOT) {
     tree = b->root;
     b->root = -1;
@@ -239,8 +277,7 @@ int overlay_make(struct box *b, const struct mount_step *s, const struct buffer 
     m.detached[m.count++] = true;
   }
   for (unsigned i = 0; i < s->layer_count; i++)
-    if (layer_open(b, &s->layers[i], &m, missing, f) < 0) goto out;
-  bool memory = s->upper == UPPER_MEMORY || no_disk;
+    if (layer_open(b, &s->layers[i], memory, &m, missing, f) < 0) goto out;
   tree = attempt(b, s, &m, memory);
   if (tree < 0 && !memory && errno != ENOSPC && errno != EDQUOT) {
     int error = errno;

@@ -12,7 +12,7 @@
 #include "nest.h"
 #include "root.h"
 
-static const char *const readonly[] = {"sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr", NULL};
+static const char *const readonly[] = {"sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr", "pressure", NULL};
 static const char *const hidden[] = {"kcore", "keys", "key-users", "kallsyms", "timer_list", "sched_debug", "latency_stats", "acpi", "scsi", "asound", NULL};
 
 int proc_make(struct fault *f) {

@@ -16,6 +16,8 @@ struct handover {
 // Sends descriptors with bytes; receives up to `count` of them. Both take all the bytes or fail. receive returns how many descriptors came, or -1.
 int send_with(int socket, const void *bytes, size_t length, const int *fds, unsigned count);
 int receive_with(int socket, void *bytes, size_t length, int *fds, unsigned count);
+// Everything the child waits for. -1 with errno.
+int hand_over(int life, const struct plan *p, const uint8_t *payload, size_t length, const struct buffer *says, const int *trees, int channel);
 
 // In the cloned process; never returns.
 _Noreturn void child_run(int life, unsigned serial, bool grouped, bool unified);

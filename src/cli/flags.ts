@@ -60,11 +60,14 @@ export type Parsed<T extends FlagTable> = {
 
 export const knownFlag = (name: string, flag: Flag): KnownFlag => {
   const field = flag.field === undefined ? undefined : fieldAt(flag.field)
+  const kind = flag.kind ?? (field === undefined ? 'switch' : kindOf(field))
+  const doc = (flag.doc ?? field?.doc ?? '').replaceAll('`', '')
   return {
     ...flag,
     name,
-    kind: flag.kind ?? (field === undefined ? 'switch' : kindOf(field)),
-    doc: flag.doc ?? field?.doc ?? '',
+    kind,
+    // What is on by itself can only be wished away: it is spelled --no-NAME.
+    doc: kind === 'switch' && field?.default === true ? `do not ${doc}` : doc,
     values: flag.values ?? (field?.shape.type === 'choice' ? field.shape.values : []),
     min: field !== undefined && 'min' in field.shape ? (field.shape.min ?? 0) : 0,
     default: field?.default,

@@ -76,7 +76,7 @@ const spell = (flag: KnownFlag): string => {
 
 const docOf = (flag: KnownFlag): string => {
   const repeated = flag.kind === 'list' || flag.kind === 'pairs' ? '; may be repeated' : ''
-  if (flag.kind === 'switch') return flag.default === true ? `do not ${flag.doc}` : flag.doc
+  if (flag.kind === 'switch') return flag.doc
   if (typeof flag.default === 'string') return `${flag.doc} (default: ${flag.default})${repeated}`
   if (typeof flag.default === 'number')
     return `${flag.doc} (default: ${flag.kind === 'bytes' ? formatBytes(flag.default) : flag.kind === 'duration' ? formatDuration(flag.default) : flag.default})`

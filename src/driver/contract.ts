@@ -73,6 +73,8 @@ export type Driver = {
   readonly level: 'process' | 'container' | 'kernel' | 'machine'
   /** Has no effect on any sandbox; may start what the driver needs to look. */
   capabilities(): Promise<Capabilities>
+  /** Starts what the first `create` would have to wait for; may be called at any time and again. */
+  prepare(): Promise<void>
   /** Resolves when the order is on its way, before the init has answered, so that the engine may say HELLO and EXEC at once. The engine alone
    * reads the channel: REFUSED and WELCOME arrive there. */
   create(spec: BoxSpec, call: Call): Promise<Box>

@@ -79,9 +79,13 @@ export const createEngineCore = ({ driver, plan, filter, stateDirectory, record 
         throw new SandlotError('unsupported', 'a limit of memory cannot be enforced yet', { hint: 'leave it out; `sandlot doctor` lists what is not enforced' })
       }
       const user = userOf(input.user)
+      // What is decided is decided while the driver starts what it needs.
+      const ready = driver.prepare()
+      ready.catch(() => {})
       const planned: Planned = plan(input)
       requireVariables(planned.env)
       const id = randomId()
+      await ready
       const box = await driver.create({ id, hostname: input.hostname, plan: planned.plan, filter: filter() }, call)
       const init = connectInit(await box.connect())
       const sandbox = await bringUp(

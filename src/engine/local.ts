@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Capabilities } from '../driver/contract.ts'
 import { createNamespaceDriver } from '../driver/namespace/driver.ts'
 import { findPlaces, readFacts } from '../host/facts.ts'
-import { openNative } from '../host/native.ts'
+import { findNative, openNative } from '../host/native.ts'
 import { openPlaces, type Places } from '../host/paths.ts'
 import { isSandlotError } from '../model/error.ts'
 import type { HostFacts } from '../model/facts.ts'
@@ -85,7 +85,10 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
     return hidden?.text
   }
 
-  const program = async (): Promise<string> => openNative({ cache: openedPlaces().cache, environment, onProgress: options.onProgress })
+  const program = (): string | Promise<string> => {
+    const native = { cache: openedPlaces().cache, environment, onProgress: options.onProgress }
+    return findNative(native) ?? openNative(native)
+  }
 
   const core = (): EngineCore => {
     begun ??= (() => {
@@ -117,7 +120,7 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
   }
 
   return {
-    handlers: createHandlers(core, lazySystem(environment, program, tryOut)),
+    handlers: createHandlers(core, lazySystem(environment, async () => program(), tryOut)),
     get stateDirectory() {
       return openedPlaces().state
     },

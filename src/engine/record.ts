@@ -1,7 +1,7 @@
 // What was done, one line an operation: appended, hash-chained per engine, written off the hot path (and at the latest when the process exits).
 // Values of variables are left out: a record is read by people who were not meant to see them.
 
-import { appendFileSync, existsSync, mkdirSync, readdirSync, unlinkSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readdirSync, unlinkSync } from '../host/node-fs.ts'
 import { join } from 'node:path'
 
 export type RecordEntry = {
@@ -33,16 +33,20 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
   let sequence = 0
   let failed = false
 
-  const flush = (): void => {
+  /** `seal`: chain the lines by their hashes. A process that ends before the first flush writes its few lines unsealed: the hash would cost it more than all else. */
+  const write = (seal: boolean): void => {
     clearTimeout(timer)
     timer = undefined
     if (waiting.length === 0 || failed) return
-    // Loaded here: a command that is over in milliseconds should not pay for it before its output is out.
-    const { hash } = process.getBuiltinModule('node:crypto')
     let lines = ''
     for (const entry of waiting) {
-      const body = JSON.stringify({ engine, sequence: sequence++, at: new Date(entry.atMs).toISOString(), ...entry, previous })
-      previous = hash('sha256', body)
+      const line = { engine, sequence: sequence++, at: new Date(entry.atMs).toISOString(), ...entry }
+      if (!seal) {
+        lines += `${JSON.stringify(line)}\n`
+        continue
+      }
+      const body = JSON.stringify({ ...line, previous })
+      previous = process.getBuiltinModule('node:crypto').hash('sha256', body)
       lines += `${body.slice(0, -1)},"hash":"${previous}"}\n`
     }
     waiting = []
@@ -60,7 +64,9 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
     }
   }
 
-  process.on('exit', flush)
+  const flush = (): void => write(true)
+  const atExit = (): void => write(previous !== '')
+  process.on('exit', atExit)
   return {
     append: (entry) => {
       waiting.push(entry)
@@ -69,7 +75,7 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
     flush,
     close: () => {
       flush()
-      process.removeListener('exit', flush)
+      process.removeListener('exit', atExit)
     },
   }
 }

@@ -14,7 +14,7 @@ import {
   realpathSync,
   type Stats,
   statSync,
-} from 'node:fs'
+} from './node-fs.ts'
 import { totalmem } from 'node:os'
 import type { EtcFound, EtcRule, Found, HostFacts, PathEntry, Questions, TopEntry } from '../model/facts.ts'
 import type { Upper } from '../model/mount.ts'

@@ -1,6 +1,6 @@
 // A program that is not found inside may well exist on the host: then a person wants to hear where it is and what would show it.
 
-import { realpathSync } from 'node:fs'
+import { realpathSync } from './node-fs.ts'
 import { basename, dirname } from 'node:path'
 import { findOnPath } from './native.ts'
 

@@ -1,7 +1,7 @@
 // Where the native program (launcher and init) comes from. A package ships it; a clone compiles it once per content of native/ into the cache, where no
 // guest can write. In the usual case this is a handful of stat calls; the compiler and what starts it are loaded only when there is something to compile.
 
-import { accessSync, constants, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from './node-fs.ts'
 import { basename, delimiter, join } from 'node:path'
 import { codes, SandlotError } from '../model/error.ts'
 import { installation } from './paths.ts'

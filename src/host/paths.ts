@@ -1,7 +1,7 @@
 // Where sandlot keeps what it trusts: the state directory (uppers, sockets, record) and the cache (compiled programs). Whoever can write there commands
 // every sandbox, so a directory counts only when it is ours, closed to others, and nobody else can put another one in its place.
 
-import { chmodSync, lstatSync, mkdirSync, realpathSync, type Stats, statfsSync } from 'node:fs'
+import { chmodSync, lstatSync, mkdirSync, realpathSync, type Stats, statfsSync } from './node-fs.ts'
 import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -117,10 +117,11 @@ describe('the flags of run', () => {
 
   it('have the docs, kinds and defaults of their fields', () => {
     const user = knownFlag('user', run.flags.user)
-    assert.deepEqual([user.kind, user.doc, user.default], ['text', fieldAt('sandbox.create.user').doc, 'user'])
+    assert.deepEqual([user.kind, user.doc, user.default], ['text', fieldAt('sandbox.create.user').doc.replaceAll('`', ''), 'user'])
     assert.equal(knownFlag('timeout', run.flags.timeout).kind, 'duration')
     assert.equal(knownFlag('memory', run.flags.memory).kind, 'bytes')
-    assert.deepEqual([knownFlag('tools', run.flags.tools).kind, knownFlag('tools', run.flags.tools).default], ['switch', true])
+    const tools = knownFlag('tools', run.flags.tools)
+    assert.deepEqual([tools.kind, tools.doc, tools.default], ['switch', `do not ${fieldAt('sandbox.create.tools').doc}`, true])
     for (const [name, flag] of Object.entries(run.flags)) assert.notEqual(knownFlag(name, flag).doc, '', name)
   })
 

@@ -47,7 +47,7 @@ const flags = {
   user: { field: 'sandbox.create.user', value: 'NAME', group: 'Command' },
   timeout: { field: 'exec.start.deadlineMs', value: 'TIME', group: 'Limits', doc: 'end it, and all that came of it, after this long: 250ms, 30s, 5m' },
   memory: { field: 'sandbox.create.memoryBytes', value: 'SIZE', group: 'Limits', doc: 'most memory that all its processes together may use: 512MiB, 2GiB' },
-  driver: { field: 'sandbox.create.driver', value: 'NAME', group: 'Limits' },
+  driver: { field: 'sandbox.create.driver', value: 'NAME' },
 } as const satisfies FlagTable
 
 type Flags = Parsed<typeof flags & CommonFlags>

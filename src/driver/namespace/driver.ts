@@ -16,7 +16,7 @@ import { putPlan } from './plan.ts'
 
 export type NamespaceOptions = {
   /** Where the native program is; asked once, at the first create (it may have to be compiled). */
-  readonly program: () => Promise<string>
+  readonly program: () => string | Promise<string>
   readonly stateDirectory: string
   readonly launcherId: string
   /** The lowest layer of root `host`; asked once, at the first create. */
@@ -33,14 +33,13 @@ export const createNamespaceDriver = (options: NamespaceOptions): Driver => {
 
   const launch = (): Promise<Launcher> => {
     if (closed) throw new SandlotError('sandbox.lost', 'the driver is closed')
-    launcher ??= (async () =>
-      startLauncher({
-        program: await options.program(),
-        stateDirectory: options.stateDirectory,
-        id: options.launcherId,
-        skeleton: options.skeleton(),
-        permit: options.permit ?? [],
-      }))()
+    if (launcher === undefined) {
+      const start = (program: string): Promise<Launcher> =>
+        startLauncher({ program, stateDirectory: options.stateDirectory, id: options.launcherId, skeleton: options.skeleton(), permit: options.permit ?? [] })
+      // At once where the program is there already: it starts while the caller goes on.
+      const program = options.program()
+      launcher = typeof program === 'string' ? start(program) : program.then(start)
+    }
     launcher.catch(() => {
       launcher = undefined
     })
@@ -76,6 +75,9 @@ export const createNamespaceDriver = (options: NamespaceOptions): Driver => {
     name: 'namespace',
     level: 'container',
     capabilities: async () => capabilitiesOf((await launch()).identity),
+    prepare: async () => {
+      await launch()
+    },
     create,
     close: async () => {
       closed = true

@@ -2,7 +2,7 @@
 // The control channel is the launcher's fd 3; when we die, however, it reads end of file and ends everything below it.
 
 import { spawn } from 'node:child_process'
-import { closeSync, constants, openSync } from 'node:fs'
+import { closeSync, constants, openSync } from '../../host/node-fs.ts'
 import { connect, type Socket } from 'node:net'
 import { basename, dirname } from 'node:path'
 import type { Channel, Gone } from '../contract.ts'
