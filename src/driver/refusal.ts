@@ -11,8 +11,11 @@ export const refusal = (fields: Fields): SandlotError => {
   const subject = fields.text(tags.SUBJECT)
   const errno = fields.u32(tags.ERRNO) ?? 0
   const where = subject === undefined || subject === '' ? step : `${step}: ${printable(subject)}`
-  return new SandlotError(code, errno === 0 ? where : `${where}: ${errnoName(errno)}`, { detail: { step, ...(subject === undefined ? {} : { subject }), errno } })
+  return new SandlotError(code, errno === 0 ? where : `${where}: ${errnoName(errno)}`, {
+    detail: { step, ...(subject === undefined ? {} : { subject }), errno },
+  })
 }
 
 // Names come from outside: no control character reaches a terminal or a log through a message.
-const printable = (text: string): string => text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+const printable = (text: string): string =>
+  text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)

@@ -118,7 +118,8 @@ export const createEngineCore = ({ driver, plan, filter, stateDirectory, record 
       requireArguments(input.argv)
       const user = input.user === undefined ? sandbox.defaults.user : userOf(input.user)
       const cwd = input.cwd ?? sandbox.defaults.cwd
-      if (!cwd.startsWith('/') || cwd.includes('\0')) throw new SandlotError('argument.invalid', `the working directory must be an absolute path inside, not ${JSON.stringify(cwd)}`)
+      if (!cwd.startsWith('/') || cwd.includes('\0'))
+        throw new SandlotError('argument.invalid', `the working directory must be an absolute path inside, not ${JSON.stringify(cwd)}`)
       const env = new Map(sandbox.defaults.env)
       if (user !== sandbox.defaults.user || user.name !== 'user') {
         env.set('HOME', user.home).set('USER', user.name).set('LOGNAME', user.name)
@@ -179,7 +180,8 @@ const requireArguments = (argv: readonly string[]): void => {
 
 const requireVariables = (env: ReadonlyMap<string, string>): void => {
   for (const [name, value] of env) {
-    if (name === '' || name.includes('=') || name.includes('\0')) throw new SandlotError('argument.invalid', `a variable cannot be called ${JSON.stringify(name)}`)
+    if (name === '' || name.includes('=') || name.includes('\0'))
+      throw new SandlotError('argument.invalid', `a variable cannot be called ${JSON.stringify(name)}`)
     if (value.includes('\0')) throw new SandlotError('argument.invalid', `the variable ${name} holds a NUL byte, which no program can be given`)
   }
 }

@@ -332,7 +332,8 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
       if (!stdin.stopped) init.send(dataEndFrame(id, CHANNEL_STDIN, stdin.sent))
     },
     signal: (signal, tree) => {
-      if (state !== 'ended' && state !== 'unstarted') init.send(fieldFrame(kinds.SIGNAL, id, (fields) => fields.u32(tags.SIGNAL, signal).u32(tags.SCOPE, tree ? 1 : 0)))
+      if (state !== 'ended' && state !== 'unstarted')
+        init.send(fieldFrame(kinds.SIGNAL, id, (fields) => fields.u32(tags.SIGNAL, signal).u32(tags.SCOPE, tree ? 1 : 0)))
     },
     end: async () => {
       if (state === 'ended' || state === 'unstarted') return

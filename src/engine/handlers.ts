@@ -49,7 +49,9 @@ export const createHandlers = (core: () => EngineCore, system: System): Handlers
     'sandbox.get': async ({ sandbox }) => core().sandbox(sandbox).info(),
     'sandbox.list': async ({ labels }) => {
       const wanted = Object.entries(labels)
-      const all = core().sandboxes().map((sandbox) => sandbox.info())
+      const all = core()
+        .sandboxes()
+        .map((sandbox) => sandbox.info())
       return { sandboxes: all.filter((info) => wanted.every(([key, value]) => info.labels[key] === value)) }
     },
     'sandbox.destroy': (input) => recorded('sandbox.destroy', input, () => core().sandbox(input.sandbox).destroy()),
@@ -62,7 +64,13 @@ export const createHandlers = (core: () => EngineCore, system: System): Handlers
         recordExec(input, exec, atMs, began)
         return exec.info()
       } catch (error) {
-        core().record.append({ operation: 'exec.start', atMs, durationMs: 0, input: recordable(input), result: { refused: isSandlotError(error) ? error.code : 'internal' } })
+        core().record.append({
+          operation: 'exec.start',
+          atMs,
+          durationMs: 0,
+          input: recordable(input),
+          result: { refused: isSandlotError(error) ? error.code : 'internal' },
+        })
         throw error
       }
     },
@@ -91,7 +99,11 @@ export const createHandlers = (core: () => EngineCore, system: System): Handlers
       return { offset: found.inputOffset() }
     },
     'exec.signal': (input) =>
-      recorded('exec.signal', input, async () => core().exec(input.sandbox, input.exec).signal(input.signal, input.scope === 'tree')),
+      recorded('exec.signal', input, async () =>
+        core()
+          .exec(input.sandbox, input.exec)
+          .signal(input.signal, input.scope === 'tree'),
+      ),
     'exec.end': (input) =>
       recorded(
         'exec.end',

@@ -109,7 +109,11 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
   // A sandbox is made for real: nothing else tells as much about a host.
   const tryOut = async (): Promise<Trial> => {
     try {
-      const sandbox = await core().create(withDefaults('sandbox.create', { ttlMs: 60_000 }) as Given<'sandbox.create'>, { id: 'doctor', deadlineMs: undefined, signal: undefined })
+      const sandbox = await core().create(withDefaults('sandbox.create', { ttlMs: 60_000 }) as Given<'sandbox.create'>, {
+        id: 'doctor',
+        deadlineMs: undefined,
+        signal: undefined,
+      })
       const { identity } = sandbox.info().report
       await sandbox.destroy()
       return { made: true, identity }
@@ -120,7 +124,10 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
   }
 
   return {
-    handlers: createHandlers(core, lazySystem(environment, async () => program(), tryOut)),
+    handlers: createHandlers(
+      core,
+      lazySystem(environment, async () => program(), tryOut),
+    ),
     get stateDirectory() {
       return openedPlaces().state
     },

@@ -162,5 +162,4 @@ export const createLog = (overflow: Overflow, bytes: number): Log => {
   }
 }
 
-const gone = (first: number): SandlotError =>
-  new SandlotError('output.gone', `output before byte ${first} is no longer kept`, { detail: { first } })
+const gone = (first: number): SandlotError => new SandlotError('output.gone', `output before byte ${first} is no longer kept`, { detail: { first } })

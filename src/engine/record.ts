@@ -90,5 +90,7 @@ const forgetOld = (directory: string): void => {
 /** The input of an operation as it may stand in a record: names of variables, not their values. */
 export const recordable = (input: unknown): unknown => {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return input
-  return Object.fromEntries(Object.entries(input).map(([key, value]) => [key, key === 'env' && typeof value === 'object' && value !== null ? Object.keys(value) : value]))
+  return Object.fromEntries(
+    Object.entries(input).map(([key, value]) => [key, key === 'env' && typeof value === 'object' && value !== null ? Object.keys(value) : value]),
+  )
 }

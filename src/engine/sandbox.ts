@@ -66,7 +66,8 @@ export const bringUp = async (spec: SandboxSpec, box: Box, init: InitConnection)
       ended.resolve()
     })())
 
-  const ttl = spec.ttlMs > 0 ? setTimeout(() => void destroy(new SandlotError('sandbox.lost', 'its time-to-live is over')), Math.min(spec.ttlMs, 2 ** 31 - 1)) : undefined
+  const ttl =
+    spec.ttlMs > 0 ? setTimeout(() => void destroy(new SandlotError('sandbox.lost', 'its time-to-live is over')), Math.min(spec.ttlMs, 2 ** 31 - 1)) : undefined
   ttl?.unref()
 
   void init.ended.then((error) => destroy(error))

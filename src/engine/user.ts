@@ -21,7 +21,9 @@ export const userOf = (text: string): User => {
   const uid = Number(match?.[1])
   const gid = Number(match?.[2] ?? match?.[1])
   if (match === null || uid > 65534 || gid > 65534 || uid === RESERVED || gid === RESERVED) {
-    throw new SandlotError('argument.invalid', `no user ${JSON.stringify(text)}`, { hint: 'user, root, nobody, or numbers up to 65534 as UID or UID:GID (65533 is taken)' })
+    throw new SandlotError('argument.invalid', `no user ${JSON.stringify(text)}`, {
+      hint: 'user, root, nobody, or numbers up to 65534 as UID or UID:GID (65533 is taken)',
+    })
   }
   return { name: text, uid, gid, groups: [gid], home: '/' }
 }

@@ -17,7 +17,15 @@ export type Upper = { readonly kind: 'disk' } | { readonly kind: 'memory'; reado
 export type MountStep =
   /** First step of every plan. Topmost layer first. Writes go to the sandbox's own upper. */
   | { readonly step: 'root'; readonly layers: readonly Source[]; readonly upper: Upper }
-  | { readonly step: 'bind'; readonly source: Source; readonly target: string; readonly readonly: boolean; readonly recursive?: boolean; readonly optional?: boolean; readonly noexec?: boolean }
+  | {
+      readonly step: 'bind'
+      readonly source: Source
+      readonly target: string
+      readonly readonly: boolean
+      readonly recursive?: boolean
+      readonly optional?: boolean
+      readonly noexec?: boolean
+    }
   /** A directory whose writes go to an upper of its own, called `name` (letters and digits). */
   | { readonly step: 'overlay'; readonly layers: readonly Source[]; readonly upper: Upper; readonly target: string; readonly name: string }
   | { readonly step: 'tmpfs'; readonly target: string; readonly bytes: number; readonly mode: number }

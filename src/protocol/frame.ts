@@ -319,7 +319,7 @@ export class Fields {
 
   constructor(payload: Uint8Array) {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length)
-    for (let at = 0; at < payload.length; ) {
+    for (let at = 0; at < payload.length;) {
       if (payload.length - at < 8) throw new FrameError('a field without a head')
       const tag = view.getUint16(at, true)
       const length = view.getUint32(at + 4, true)

@@ -46,7 +46,11 @@ export const contract = (name: string, makeEngine: () => Engine): void => {
         }
       })
       test('a signal is the outcome and counts as 128+n', async () => {
-        for (const [signal, expected] of [['SEGV', 139], ['TERM', 143], ['KILL', 137]] as const) {
+        for (const [signal, expected] of [
+          ['SEGV', 139],
+          ['TERM', 143],
+          ['KILL', 137],
+        ] as const) {
           const { outcome } = await run(sh(`kill -${signal} $$`))
           assert.equal(outcome.kind, 'signalled')
           assert.equal(exitCode(outcome), expected)
@@ -191,11 +195,18 @@ export const contract = (name: string, makeEngine: () => Engine): void => {
         try {
           const fresh = await engine.create({ env: { ASKED: 'box' } })
           const { stdout } = await fresh.run(['env'], { env: { MORE: 'exec' } })
-          const names = text(stdout).trim().split('\n').map((line) => line.split('=')[0]!)
+          const names = text(stdout)
+            .trim()
+            .split('\n')
+            .map((line) => line.split('=')[0]!)
           assert.ok(names.includes('ASKED') && names.includes('MORE') && names.includes('PATH') && names.includes('HOME'))
           assert.ok(!text(stdout).includes('SANDLOT_TEST_SECRET'))
-          const allowed = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|TZ|TERM|COLORTERM|NO_COLOR|PWD|TMPDIR|ASKED|MORE|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z]+_DIR|[A-Z]+_INSTALL|GOROOT|[A-Z_]*(CERT|CA)_?[A-Z]*_?(FILE|DIR|INFO|BUNDLE|CAINFO)|CURL_CA_BUNDLE|_)$/
-          assert.deepEqual(names.filter((each) => !allowed.test(each)), [])
+          const allowed =
+            /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|TZ|TERM|COLORTERM|NO_COLOR|PWD|TMPDIR|ASKED|MORE|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z]+_DIR|[A-Z]+_INSTALL|GOROOT|[A-Z_]*(CERT|CA)_?[A-Z]*_?(FILE|DIR|INFO|BUNDLE|CAINFO)|CURL_CA_BUNDLE|_)$/
+          assert.deepEqual(
+            names.filter((each) => !allowed.test(each)),
+            [],
+          )
           await fresh.destroy()
         } finally {
           delete process.env['SANDLOT_TEST_SECRET']
@@ -208,7 +219,7 @@ export const contract = (name: string, makeEngine: () => Engine): void => {
         assert.equal(text((await run(['pwd'], { cwd: '/usr/bin' })).stdout), '/usr/bin\n')
       })
       test('it sees no process but its own sandbox’s', async () => {
-        const pids = (await out('ls /proc | grep -E "^[0-9]+$" | wc -l'))
+        const pids = await out('ls /proc | grep -E "^[0-9]+$" | wc -l')
         assert.ok(Number(pids) < 20, `${pids} processes`)
         assert.equal(await out(`ls /proc/${process.pid}/status 2>/dev/null || echo none`), 'none')
       })
@@ -227,8 +238,10 @@ export const contract = (name: string, makeEngine: () => Engine): void => {
         assert.match(status, /Seccomp:\s+2/)
       })
       test('it cannot read what PID 1 is made of', async () => {
-        for (const file of ['environ', 'mem', 'maps', 'exe']) assert.equal(await out(`(cat /proc/1/${file} >/dev/null) 2>/dev/null && echo readable || echo no`), 'no', file)
-        for (const directory of ['root', 'cwd', 'fd']) assert.equal(await out(`ls /proc/1/${directory}/ >/dev/null 2>&1 && echo readable || echo no`), 'no', directory)
+        for (const file of ['environ', 'mem', 'maps', 'exe'])
+          assert.equal(await out(`(cat /proc/1/${file} >/dev/null) 2>/dev/null && echo readable || echo no`), 'no', file)
+        for (const directory of ['root', 'cwd', 'fd'])
+          assert.equal(await out(`ls /proc/1/${directory}/ >/dev/null 2>&1 && echo readable || echo no`), 'no', directory)
       })
       test('its host name is the sandbox’s', async () => {
         assert.equal(await out('cat /proc/sys/kernel/hostname'), 'sandlot')
@@ -249,7 +262,17 @@ except OSError as e: print("unreachable")'`)
         assert.equal(answer, 'loopback\nunreachable')
       })
       test('nobody can write settings through /proc, uid 0 inside included', async () => {
-        const files = ['kernel/core_pattern', 'kernel/hostname', 'vm/overcommit_memory', 'net/ipv4/ip_forward', 'net/core/somaxconn', 'user/max_user_namespaces', 'kernel/shmmax', 'fs/mqueue/msg_max', 'kernel/ns_last_pid']
+        const files = [
+          'kernel/core_pattern',
+          'kernel/hostname',
+          'vm/overcommit_memory',
+          'net/ipv4/ip_forward',
+          'net/core/somaxconn',
+          'user/max_user_namespaces',
+          'kernel/shmmax',
+          'fs/mqueue/msg_max',
+          'kernel/ns_last_pid',
+        ]
         // Opened for writing and closed, never written.
         const script = `import os
 for f in ${JSON.stringify([...files.map((file) => `/proc/sys/${file}`), '/proc/sysrq-trigger', '/proc/irq/default_smp_affinity', '/proc/scsi/scsi', '/proc/acpi/wakeup'])}:
@@ -266,13 +289,24 @@ print("done")`
         assert.equal(await out('ls -A /sys 2>/dev/null | wc -l'), '0')
         const allowed = ['core', 'fd', 'full', 'mqueue', 'null', 'ptmx', 'pts', 'random', 'shm', 'stderr', 'stdin', 'stdout', 'tty', 'urandom', 'zero']
         const listed = (await out('ls /dev')).split('\n')
-        assert.deepEqual(listed.filter((each) => !allowed.includes(each)), [])
+        assert.deepEqual(
+          listed.filter((each) => !allowed.includes(each)),
+          [],
+        )
         assert.equal(await out('echo x > /dev/null; head -c 2 /dev/zero | wc -c; head -c 4 /dev/urandom | wc -c'), '2\n4')
       })
       test('no file of the host’s is there that was not shown', async () => {
         const canary = join(scratch, 'canary')
         writeFileSync(canary, 'CANARY')
-        for (const path of [canary, `/proc/1/root${canary}`, `/proc/self/root${canary}`, `/usr/../..${canary}`, '/etc/shadow', '/root/.bashrc', '/var/log/dpkg.log']) {
+        for (const path of [
+          canary,
+          `/proc/1/root${canary}`,
+          `/proc/self/root${canary}`,
+          `/usr/../..${canary}`,
+          '/etc/shadow',
+          '/root/.bashrc',
+          '/var/log/dpkg.log',
+        ]) {
           assert.equal(await out(`cat ${path} 2>/dev/null | wc -c`), '0', path)
         }
       })
@@ -310,7 +344,9 @@ print("done")`
       test('a write grant is real, and what it makes belongs to the owner of the directory', async () => {
         const source = project('write')
         const fresh = await engine.create({ grants: [{ source, target: '/work', access: 'write' }] })
-        const { outcome, stderr } = await fresh.run(sh('echo inside >> /work/file && mkdir /work/sub && echo new > /work/sub/new && stat -c %U /work/file /work/sub/new'))
+        const { outcome, stderr } = await fresh.run(
+          sh('echo inside >> /work/file && mkdir /work/sub && echo new > /work/sub/new && stat -c %U /work/file /work/sub/new'),
+        )
         assert.equal(exitCode(outcome), 0, text(stderr))
         await fresh.destroy()
         assert.equal(readFileSync(join(source, 'file'), 'utf8'), 'host\ninside\n')
@@ -323,7 +359,10 @@ print("done")`
         const { stdout, stderr } = await fresh.run(sh('echo more >> file && echo new > new && cat file && stat -c %U file .'))
         assert.equal(text(stdout), 'host\nmore\nuser\nuser\n', text(stderr))
         const changed = (await fresh.changes()).overlays.filter((overlay) => overlay.name !== 'root')
-        assert.deepEqual(changed.map((overlay) => overlay.files), [2])
+        assert.deepEqual(
+          changed.map((overlay) => overlay.files),
+          [2],
+        )
         await fresh.destroy()
         assert.equal(readFileSync(join(source, 'file'), 'utf8'), 'host\n')
         assert.ok(!existsSync(join(source, 'new')))
@@ -401,7 +440,10 @@ while True:
           events.push(event)
           if (event.kind === 'exit') break
         }
-        assert.deepEqual(events.map((event) => event.kind), ['data', 'exit'])
+        assert.deepEqual(
+          events.map((event) => event.kind),
+          ['data', 'exit'],
+        )
         await exec.end()
       })
       test('a signal reaches the first process, or the whole tree when asked', async () => {
@@ -477,5 +519,3 @@ while True:
     })
   })
 }
-
-

@@ -84,7 +84,7 @@ for (const [what, bytes] of [
   ['output for a stream that was never opened', dataFrame(99, 1, 0, new Uint8Array(1))],
   ['output that leaves a gap', dataFrame(1, 1, 10, new Uint8Array(1))],
   ['output without an offset', header(0, kinds.DATA, 1)],
-  ['output beyond its limit', Buffer.concat([...Array.from({ length: 14 }, (_, i) => dataFrame(1, 1, i * 100_000, new Uint8Array(100_000)))])],
+  ['output beyond its limit', Buffer.concat(Array.from({ length: 14 }, (_, i) => dataFrame(1, 1, i * 100_000, new Uint8Array(100_000))))],
   ['output after its end', Buffer.concat([dataEndFrame(1, 1, 0), dataFrame(1, 1, 0, new Uint8Array(1))])],
   ['an end before an exit', fieldFrame(kinds.ENDED, 1)],
   ['a kind that an exec does not have', fieldFrame(kinds.READY, 1)],

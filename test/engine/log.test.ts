@@ -43,7 +43,10 @@ test('a reader that is overtaken learns so instead of skipping bytes', () => {
   log.append('stdout', 0, bytes(1024))
   const reader = log.read(0)
   for (let at = 1024; at < 3 * WINDOW; at += 1024) log.append('stdout', at, bytes(1024))
-  assert.throws(() => reader.poll(), (error) => isSandlotError(error) && error.code === 'output.gone')
+  assert.throws(
+    () => reader.poll(),
+    (error) => isSandlotError(error) && error.code === 'output.gone',
+  )
 })
 
 test('with `hold` the limit stands still until the slowest reader has moved', () => {
