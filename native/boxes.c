@@ -120,13 +120,14 @@ static struct alive *box_clone(struct fault *f) {
   if (group >= 0) args.flags |= CLONE_CGROUP, args.cgroup = (uint64_t)group;
   // Its /proc/<pid>/uid_map is ours to write only while it is dumpable, unless we are root.
   if (host.userns) prctl(PR_SET_DUMPABLE, 1);
-  pid_t pid = nest_clone(&args);
+  pid_t pid = nest_enter() < 0 ? -1 : k_clone3(&args);
   if (pid < 0 && group >= 0 && (errno == EACCES || errno == EBUSY || errno == EOPNOTSUPP)) {
     args.flags &= ~CLONE_CGROUP;
     let_go(&group);
-    pid = nest_clone(&args);
+    pid = k_clone3(&args);
   }
   if (pid == 0) child_run(pair[1], serial, grouped, group >= 0);
+  nest_leave();
   error = errno;
   if (host.userns) prctl(PR_SET_DUMPABLE, 0);
   close(pair[1]);
@@ -135,7 +136,7 @@ static struct alive *box_clone(struct fault *f) {
   if (!a) {
     close(pair[0]);
     slot_release(slot);
-    return fault_set(f, error == ENOSPC || error == EPERM ? "userns.unavailable" : "launcher.failed", "clone into new namespaces", error == ENOSPC ? "sysctl user.max_*_namespaces" : NULL, error == ENOSPC ? EUSERS : error), NULL;
+    return fault_set(f, error == ENOSPC || error == EPERM ? "userns.unavailable" : "launcher.failed", "clone into new namespaces", error == ENOSPC ? "a sysctl user.max_*_namespaces is used up" : NULL, error), NULL;
   }
   a->box = (struct box){.serial = serial, .slot = slot, .pid = pid, .life = pair[0], .userns = -1, .grouped = grouped, .root = -1};
   a->silent = true;

@@ -2,10 +2,13 @@
 #include "fault.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 int fault_set(struct fault *f, const char *code, const char *step, const char *subject, int error) {
-  f->code = error == ENOSPC || error == EDQUOT ? "disk.full" : code;
+  bool writes = !strcmp(code, "mount.failed") || !strcmp(code, "state.unusable");  // elsewhere ENOSPC is a limit of the kernel's
+  f->code = writes && (error == ENOSPC || error == EDQUOT) ? "disk.full" : code;
   f->step = step;
   f->error = error;
   snprintf(f->subject, sizeof f->subject, "%s", subject ? subject : "");

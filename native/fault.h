@@ -11,7 +11,7 @@ struct fault {
   int error;
 };
 
-// Fills `f` and returns -1, so that a failure is one line. ENOSPC and EDQUOT become `disk.full`, whatever was being done.
+// Fills `f` and returns -1, so that a failure is one line. A mount or a state directory that found no space is `disk.full`.
 int fault_set(struct fault *f, const char *code, const char *step, const char *subject, int error);
 void fault_put(struct buffer *out, uint32_t id, const struct fault *f);
 

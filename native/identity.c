@@ -2,9 +2,9 @@
 //
 //   range        uid 0 with CAP_SYS_ADMIN: each box gets 65,536 ids that exist nowhere else; sources are id-mapped into them.
 //   subordinate  anyone with newuidmap and 65,534 subordinate ids: ONE user namespace, entered here, in which 0 is the caller and 1.. are those
-//                ids. newuidmap costs 2.4 ms: so once, not for every box. Also uid 0 of a container that
-//                has ids already.
+//                ids. newuidmap costs 2.4 ms: so once, not for every box.
 //   single       anyone else: a user namespace with the caller alone.
+//   uid 0 of a user namespace that somebody else made (a rootless container) is in one of the last two already.
 //
 // Boxes get a user namespace below that. Host uid 0 is never in it: in range mode the map starts at the range, elsewhere 0 here is a caller who
 // is not root; for a root without CAP_SYS_ADMIN there is nobody to be, so it is refused.
@@ -49,7 +49,7 @@ static const char *reason(int error) {
   if (error == ENOSYS || error == EINVAL) return "the kernel has no user namespaces";
   if (setting("/proc/sys/kernel/unprivileged_userns_clone") == 0) return "sysctl kernel.unprivileged_userns_clone is 0";
   if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1) return "sysctl kernel.apparmor_restrict_unprivileged_userns is 1";
-  return "a seccomp filter or security module, such as a container's";
+  return "a seccomp filter or security module, such as a container's, or a chroot";
 }
 
 static bool has_admin(void) {
@@ -77,9 +77,13 @@ static bool range_exists(uint32_t base, uint32_t count) {
 
 // uid 0 of a user namespace that somebody else made, and not root outside of it: what we would have entered is there already.
 static bool in_place(void) {
-  uint32_t first, uid = 0, gid, users = mapped("/proc/self/uid_map", 0, &first, &uid), groups = mapped("/proc/self/gid_map", 0, &first, &gid);
-  if (!uid || !users || !groups) return false;
-  host.sub_count = (users < groups ? users : groups) - 1;
+  uint32_t first, uid = 0, gid, ends[2] = {0, 0};
+  static const char *const maps[] = {"/proc/self/uid_map", "/proc/self/gid_map"};
+  if (!mapped(maps[0], 0, &first, &uid) || !uid) return false;
+  for (int i = 0; i < 2; i++)
+    for (uint32_t count; (count = mapped(maps[i], ends[i], &first, &gid)) && first + count > ends[i];) ends[i] = first + count;
+  if (!ends[1]) return false;
+  host.sub_count = (ends[0] < ends[1] ? ends[0] : ends[1]) - 1;
   host.identity = host.sub_count < ENOUGH ? IDENTITY_SINGLE : IDENTITY_SUBORDINATE;
   host.userns = true;
   return true;

@@ -8,19 +8,14 @@
 #include "launcher.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,22 +24,18 @@
 #include "cgroup.h"
 #include "connection.h"
 #include "crew.h"
-#include "kernel.h"
 #include "loops.h"
-#include "nest.h"
-#include "sweep.h"
+#include "start.h"
 
 #define REST_MS 1000       // nothing asked for this long: spare and crew go
+#define BREATH_MS 2        // after an order the processors are for the box that it was about; then for the next spare
 #define FAREWELL_MS 10000  // for removing directories at the end; what is left then is for the sweep
-
-struct host host = {.proc = -1, .boxes = -1, .own = -1, .view = -1, .root = -1, .nest = -1, .room = -1, .skeleton = -1, .dev = -1};
 
 static int poller = -1;
 static struct eye control, listener, signals;
 static struct buffer in, out;
-static struct start start;
 static struct fault hindrance;  // why no box can be made, although READY was said
-static bool started, prepared, ending, resting;
+static bool started, ending, resting;
 static int64_t ending_at, asked_at;
 static pid_t sweeper;
 
@@ -88,16 +79,7 @@ static _Noreturn void leave(void) {
   crew_rest();
   if (sweeper > 0) kill(sweeper, SIGKILL);
   cgroup_end();
-  if (host.own >= 0) {
-    char name[48];
-    room_end();
-    unlinkat(host.own, "socket", 0);
-    unlinkat(host.own, "cgroup", 0);
-    unlinkat(host.own, "lock", 0);
-    int launchers = openat(host.own, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    snprintf(name, sizeof name, "%s", host.launcher);
-    if (launchers >= 0) unlinkat(launchers, name, AT_REMOVEDIR);
-  }
+  start_undo();
   _exit(0);
 }
 
@@ -135,58 +117,6 @@ static _Noreturn void refuse_start(uint32_t id, const struct fault *f) {
 
 // --- START ---
 
-static int state_open(int *launchers, struct fault *f) {
-  struct stat at;
-  const char *const code = "state.unusable";
-  int state = open(host.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (state < 0) return fault_set(f, code, "open the state directory", host.state, errno);
-  if (fstat(state, &at) < 0 || at.st_uid != geteuid() || (at.st_mode & 022)) return fault_set(f, code, "the state directory must be ours, and writable by nobody else", host.state, EACCES);
-  mkdirat(state, "launcher", 0700);
-  mkdirat(state, "box", 0700);
-  *launchers = openat(state, "launcher", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  int boxes = openat(state, "box", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  // As a mount of its own, attached nowhere: the overlays of a box name their upper in its mountinfo, and below this there is no host path to tell.
-  host.boxes = boxes < 0 ? -1 : k_open_tree(boxes, "", TREE_CLONE | EMPTY_PATH);
-  if (boxes >= 0 && host.boxes < 0) host.boxes = boxes;
-  else if (boxes >= 0) close(boxes);
-  if (*launchers < 0 || host.boxes < 0) return fault_set(f, code, "make directories in the state directory", host.state, errno);
-  return state;
-}
-
-// launcher/<id>, under its name only when it is locked.
-static int own_open(int launchers, struct fault *f) {
-  char name[48];
-  struct sockaddr_un at = {.sun_family = AF_UNIX};
-  snprintf(name, sizeof name, ".%s", host.launcher);
-  const char *step = "make our directory";
-  if (mkdirat(launchers, name, 0700) < 0) goto failed;
-  host.own = openat(launchers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  int lock = host.own < 0 ? -1 : openat(host.own, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  step = "lock our directory";
-  if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0) goto failed;
-  step = "listen";
-  listener = (struct eye){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d/socket", host.own);  // the path itself may be longer than the 107 bytes of an address
-  if (listener.fd < 0 || bind(listener.fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener.fd, 1024) < 0) goto failed;
-  step = "name our directory";
-  if (renameat(launchers, name, launchers, host.launcher) < 0) goto failed;
-  return 0;
-failed:
-  return fault_set(f, "state.unusable", step, host.state, errno);
-}
-
-static int permits_open(struct fault *f) {
-  host.permits = calloc(start.permit_count + 1, sizeof *host.permits);
-  for (unsigned i = 0; i < start.permit_count; i++) {
-    struct stat at;
-    int fd = k_openat2(AT_FDCWD, start.permits[i], O_PATH | O_DIRECTORY, 0, RESOLVE_LINKS_NO);
-    if (fd < 0 || fstat(fd, &at) < 0) return fault_set(f, "grant.not_found", "open a permitted directory", start.permits[i], errno);
-    close(fd);
-    host.permits[host.permit_count++] = (struct permit){at.st_dev, at.st_ino};
-  }
-  return 0;
-}
-
 static void accept_ready(struct eye *e, uint32_t events) {
   (void)events;
   int fd = accept4(e->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -199,20 +129,7 @@ static void start_now(const struct frame *frame, const uint8_t *payload) {
   static const char *const names[] = {"range", "subordinate", "single"};
   struct fault f = {0};
   char socket[PATH_LIMIT + 64];
-  int state, launchers = -1;
-  umask(077);
-  if (start_parse(payload, frame->length, &start, &f)) refuse_start(frame->id, &f);
-  host.state = start.state;
-  snprintf(host.launcher, sizeof host.launcher, "%s", start.launcher);
-  host.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (host.proc < 0) fault_set(&f, "unsupported", "open /proc", NULL, errno), refuse_start(frame->id, &f);
-  if (identity_enter(start.range_base, start.range_count, &f)) refuse_start(frame->id, &f);
-  if ((state = state_open(&launchers, &f)) < 0 || own_open(launchers, &f)) refuse_start(frame->id, &f);
-  umask(0);  // from here modes are meant as they are written
-  if (nest_make(&f) || room_make(&f) || permits_open(&f)) refuse_start(frame->id, &f);
-  // Only now: /proc/<pid> of a process that is not dumpable is root's, and newuidmap, and we opening the nest, look there.
-  prctl(PR_SET_DUMPABLE, 0);
-  close(launchers);
+  if (start_open(payload, frame->length, &listener.fd, &f)) refuse_start(frame->id, &f);
   listener.ready = accept_ready;
   eye_open(&listener, EPOLLIN);
   started = true;
@@ -227,17 +144,8 @@ static void start_now(const struct frame *frame, const uint8_t *payload) {
   say(&b);
   buffer_free(&b);
   // The rest while the engine connects: what boxes are made from, and a sweep of what others left.
-  int record = openat(host.own, "cgroup", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  cgroup_start(host.launcher, record);
-  if (record >= 0) close(record);
-  if (skeleton_make(&start, &hindrance) == 0) dev_make(&hindrance);
-  prepared = true;
-  sweeper = fork();
-  if (sweeper == 0) {
-    int boxes = fcntl(host.boxes, F_DUPFD_CLOEXEC, FD_FREE);
-    sweep_run(state, boxes);
-  }
-  close(state);
+  start_finish(&hindrance);
+  sweeper = start_sweep();
 }
 
 // --- from the engine ---
@@ -323,6 +231,7 @@ static int idle(void) {
   }
   int64_t rested = launcher_ms() - asked_at;
   if (rested < REST_MS) {
+    if (rested < BREATH_MS && boxes_count() > 0) return BREATH_MS;
     if (!hindrance.code) boxes_idle();
     int left = (int)(REST_MS - rested);
     return wait < 0 || left < wait ? left : wait;

@@ -61,7 +61,13 @@ static int bind_make(struct box *b, const struct mount_step *s, struct buffer *m
   if (host.identity == IDENTITY_RANGE) {
     if (from->ids == IDS_SYSTEM) map = b->userns;
     else if (fstat(fd, &at) == 0) map = owner_map(b->slot, OWNER_BIND, at.st_uid, at.st_gid);
-    result = map < 0 ? -1 : k_mount_setattr(tree, recursive, attributes, map);
+    if (map < 0) {
+      fault_set(f, "launcher.failed", "make a user namespace for the owners of a source", from->path, errno);
+      close(tree);
+      close(fd);
+      return -1;
+    }
+    result = k_mount_setattr(tree, recursive, attributes, map);
     if (result < 0 && !readonly) {
       char subject[PATH_LIMIT + 32];
       snprintf(subject, sizeof subject, "%s (%s)", from->path, file_system(fd, name));

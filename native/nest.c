@@ -58,6 +58,10 @@ static _Noreturn void say(int to, const char *step, int error) {
 // In a process of its own, PID 1 of the pid namespace that its proc will belong to.
 static _Noreturn void inside_nest(int to, int until) {
   char byte;
+  // To the root of the namespace, should we have been started in a chroot: it is that one which has to go.
+  int whole = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  if (whole < 0 || setns(whole, CLONE_NEWNS) < 0) say(to, "open our mount namespace", errno);
+  close(whole);
   if (mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0) say(to, "make mounts private", errno);
   int fs = k_fsopen("proc"), proc = -1;
   if (fs >= 0 && k_fsconfig(fs, CONFIG_CREATE, NULL, NULL, 0) == 0) proc = k_fsmount(fs, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC);
@@ -111,15 +115,13 @@ int nest_make(struct fault *f) {
   return w.error ? fault_set(f, failed, w.step, NULL, w.error) : 0;
 }
 
-pid_t nest_clone(struct clone_args_v2 *args) {
-  if (setns(host.nest, CLONE_NEWNS) < 0) return -1;
-  pid_t pid = k_clone3(args);
-  if (pid == 0) return 0;
+int nest_enter(void) { return setns(host.nest, CLONE_NEWNS); }
+
+void nest_leave(void) {
   int error = errno;
   // A launcher that cannot get back could open no source: nothing of it is of use any more.
   if (setns(host.view, CLONE_NEWNS) < 0 || fchdir(host.root) < 0 || chroot(".") < 0) _exit(113);
   errno = error;
-  return pid;
 }
 
 int room_make(struct fault *f) {

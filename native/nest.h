@@ -13,8 +13,9 @@
 
 // The mount namespace boxes are cloned from; sets host.view, host.root and host.nest.
 int nest_make(struct fault *f);
-// Clones with us in the nest for as long as that takes.
-pid_t nest_clone(struct clone_args_v2 *args);
+// Into the nest and back, for what is cloned there; the kernel makes no user namespace for someone in a chroot either. -1 with errno.
+int nest_enter(void);
+void nest_leave(void);
 
 // The tmpfs that only we see, on STATE/launcher/<id>/room; sets host.room.
 int room_make(struct fault *f);

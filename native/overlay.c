@@ -94,7 +94,8 @@ static int layer_open(struct box *b, const struct source *s, bool memory, struct
   if (fstat(fd, &at) < 0 || !S_ISDIR(at.st_mode)) return close(fd), fault_set(f, "grant.not_found", "a layer that is not a directory", s->path, ENOTDIR);
   if (host.identity == IDENTITY_RANGE) {
     int map = s->ids == IDS_SYSTEM ? b->userns : owner_map(b->slot, OWNER_LAYER, at.st_uid, at.st_gid);
-    int tree = map < 0 ? -1 : k_open_tree(fd, "", TREE_CLONE | EMPTY_PATH);
+    if (map < 0) return fault_set(f, "launcher.failed", "make a user namespace for the owners of a source", s->path, errno), close(fd), -1;
+    int tree = k_open_tree(fd, "", TREE_CLONE | EMPTY_PATH);
     if (tree >= 0 && k_mount_setattr(tree, 0, ATTR_READONLY, map) == 0) {
       close(fd);
       m->detached[m->count] = true;

@@ -15,6 +15,7 @@
 
 #include "box.h"
 #include "kernel.h"
+#include "nest.h"
 
 #define KEPT 256
 
@@ -65,7 +66,9 @@ static int put(pid_t pid, const char *name, const char *text) {
 static int make(uint32_t base, enum owner_use use, uid_t uid, gid_t gid) {
   static char stack[16384] __attribute__((aligned(16)));
   char map[256], path[40];
+  if (nest_enter() < 0) return -1;
   pid_t pid = clone(sleeper, stack + sizeof stack, CLONE_VM | CLONE_FILES | CLONE_NEWUSER | SIGCHLD, &(sigset_t){0});
+  nest_leave();
   if (pid < 0) return -1;
   int fd = -1;
   map_text(map, sizeof map, base, use, uid);

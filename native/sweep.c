@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "host.h"
 #include "kernel.h"
 #include "tree.h"
 
@@ -79,6 +80,7 @@ _Noreturn void sweep_run(int state, int boxes) {
   unsigned count = 0;
   DIR *all;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  close(FD_CONTROL);
   int launchers = openat(state, "launcher", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (launchers < 0 || list(launchers, &all) < 0) _exit(0);
   for (struct dirent *e; count < LEFT_LIMIT && (e = readdir(all));)

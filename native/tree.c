@@ -120,7 +120,7 @@ struct level {
   int fd;
   long at, got;
   bool any;
-  char bytes[2048];
+  _Alignas(8) char bytes[2048];
 };
 
 int tree_count(int dir, uint64_t *count) {

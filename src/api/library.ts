@@ -124,6 +124,8 @@ export type Engine = AsyncDisposable & {
 export type EngineOptions = {
   /** Where sandboxes keep what they write. Default: $SANDLOT_STATE_DIR, $XDG_STATE_HOME/sandlot, ~/.local/state/sandlot. */
   readonly stateDirectory?: string
+  /** The native program. Default: the one this package ships, or compiles at its first use. */
+  readonly program?: string
 }
 
 /** An engine of its own. Nothing is started before the first sandbox. Errors: `state.unusable`. */

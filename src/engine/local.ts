@@ -35,6 +35,8 @@ export type LocalEngine = {
 export type LocalOptions = {
   /** Default: what the environment says. */
   readonly stateDirectory?: string
+  /** The native program. Default: the one this package ships, or compiles at its first use. */
+  readonly program?: string
   /** Told one line when something takes time, such as compiling the native program. */
   readonly onProgress?: (line: string) => void
 }
@@ -86,6 +88,7 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
   }
 
   const program = (): string | Promise<string> => {
+    if (options.program !== undefined) return options.program
     const native = { cache: openedPlaces().cache, environment, onProgress: options.onProgress }
     return findNative(native) ?? openNative(native)
   }

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -508,13 +508,16 @@ while True:
         if (!existsSync('/bin/busybox')) return t.skip('busybox-static is not installed')
         const root = join(scratch, 'rootfs')
         mkdirSync(join(root, 'bin'), { recursive: true })
+        mkdirSync(join(root, 'tmp'))
+        chmodSync(join(root, 'tmp'), 0o1777)
         writeFileSync(join(root, 'bin/busybox'), readFileSync('/bin/busybox'), { mode: 0o755 })
         const fresh = await engine.create({ root: { dir: root } })
         const { outcome, stdout, stderr } = await fresh.run(['/bin/busybox', 'sh', '-c', 'echo new > /tmp/new && /bin/busybox ls / && /bin/busybox id -u'])
         assert.equal(exitCode(outcome), 0, text(stderr))
-        assert.deepEqual(text(stdout).trim().split('\n'), ['bin', 'dev', 'home', 'proc', 'tmp', '1000'])
+        assert.deepEqual(text(stdout).trim().split('\n'), ['bin', 'dev', 'proc', 'tmp', '1000'])
         await fresh.destroy()
-        assert.deepEqual(readdirSync(root), ['bin'])
+        assert.deepEqual(readdirSync(root), ['bin', 'tmp'])
+        assert.deepEqual(readdirSync(join(root, 'tmp')), [])
       })
     })
   })
