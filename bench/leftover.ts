@@ -9,7 +9,7 @@ export type Kind = 'processes' | 'mounts' | 'cgroups' | 'network namespaces' | '
 /** Each thing by a name that stays the same while it lives; equal names may repeat. */
 export type Inventory = Readonly<Record<Kind, readonly string[]>>
 
-type Process = { readonly pid: number; readonly parent: number; readonly born: string; readonly name: string; readonly space: string }
+type Process = { readonly pid: number; readonly parent: number; readonly born: string; readonly name: string; readonly dead: boolean; readonly space: string }
 
 // Whatever vanishes while we look was not left behind.
 const list = (path: string): Promise<string[]> => readdir(path).catch(() => [])
@@ -23,7 +23,14 @@ const processes = async (): Promise<Process[]> => {
     const [, name, rest] = /^\d+ \((.*)\) (.*)$/s.exec(stat) ?? []
     if (name === undefined || rest === undefined) continue
     const fields = rest.split(' ')
-    found.push({ pid: Number(entry), parent: Number(fields[1]), born: fields[19]!, name, space: await link(`/proc/${entry}/ns/pid`) })
+    found.push({
+      pid: Number(entry),
+      parent: Number(fields[1]),
+      born: fields[19]!,
+      name,
+      dead: fields[0] === 'Z' || fields[0] === 'X',
+      space: await link(`/proc/${entry}/ns/pid`),
+    })
   }
   return found
 }
@@ -80,8 +87,14 @@ export const inventory = async ({ state, pid = process.pid, launchers }: Whose):
   const ids = launchers ?? (await launchersOf(state))
   const everyone = await processes()
   const own = await link('/proc/self/ns/pid')
-  // Ours: what is below the engine, and orphans that live in a pid namespace of their own (those of a living engine have a launcher above them).
-  const orphans = everyone.filter((one) => one.parent === 1 && one.space !== '' && one.space !== own)
+  // Ours: what is below the engine, and orphans that live in a pid namespace of their own, unless their cgroup says that they are another launcher's.
+  // The dead wait for the host's own init, which may take its time.
+  const orphans: Process[] = []
+  for (const one of everyone) {
+    if (one.parent !== 1 || one.dead || one.space === '' || one.space === own) continue
+    const group = await text(`/proc/${one.pid}/cgroup`)
+    if (!group.includes('/sandlot-') || ids.some((id) => group.includes(id))) orphans.push(one)
+  }
   const family = new Map<number, Process>()
   for (const root of [pid, ...orphans.map((one) => one.pid)]) for (const one of await below(root, everyone)) family.set(one.pid, one)
   for (const one of orphans) family.set(one.pid, one)

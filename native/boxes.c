@@ -118,8 +118,8 @@ static struct alive *box_clone(struct fault *f) {
   struct clone_args_v2 args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PID_FD | CLONE_CLEAR_HANDLERS,
                                .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD};
   if (group >= 0) args.flags |= CLONE_CGROUP, args.cgroup = (uint64_t)group;
-  // Its /proc/<pid>/uid_map is ours to write only while it is dumpable, unless we are root.
-  if (host.userns) prctl(PR_SET_DUMPABLE, 1);
+  // Its /proc/<pid>/uid_map and ns/user are ours only while it is dumpable, unless we are a root that may trace, which that of a container may not.
+  prctl(PR_SET_DUMPABLE, 1);
   pid_t pid = nest_enter() < 0 ? -1 : k_clone3(&args);
   if (pid < 0 && group >= 0 && (errno == EACCES || errno == EBUSY || errno == EOPNOTSUPP)) {
     args.flags &= ~CLONE_CGROUP;
@@ -129,7 +129,7 @@ static struct alive *box_clone(struct fault *f) {
   if (pid == 0) child_run(pair[1], serial, grouped, group >= 0);
   nest_leave();
   error = errno;
-  if (host.userns) prctl(PR_SET_DUMPABLE, 0);
+  prctl(PR_SET_DUMPABLE, 0);
   close(pair[1]);
   let_go(&group);
   struct alive *a = pid < 0 ? NULL : calloc(1, sizeof *a);

@@ -90,7 +90,7 @@ _Noreturn void child_run(int life, unsigned serial, bool grouped, bool unified) 
   for (unsigned i = 0, next = 1; i < head.steps; i++) trees[i] = present[i] ? fds[next++] : -1;
   if (root_assemble(&plan, trees, proc, dev, &f)) refuse(channel, f.code, f.step, f.subject[0] ? f.subject : NULL, f.error);
   const char *name = plan.hostname ? plan.hostname : "sandlot";
-  if (sethostname(name, strlen(name)) < 0) refuse(channel, "launcher.failed", "set the host name", name, errno);
+  if (sethostname(name, strlen(name)) < 0) refuse(channel, errno == EPERM ? "userns.unavailable" : "launcher.failed", "set the host name", errno == EPERM ? identity_reason(EPERM) : name, errno);
   put_raw(&says, more, head.says);
   // Changing ids made /proc/self root's of the host; PID 1 has to write its oom_score_adj there before it closes that for good.
   prctl(PR_SET_DUMPABLE, 1);

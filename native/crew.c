@@ -56,7 +56,7 @@ static _Noreturn void work(int socket) {
   dup3(socket, FD_LIFE, O_CLOEXEC);
   close(FD_CONTROL);
   int boxes = fcntl(host.boxes, F_DUPFD_CLOEXEC, FD_FREE);
-  if (boxes < 0 || tree_confine(boxes, 1) < 0) _exit(1);
+  if (boxes < 0 || tree_confine(boxes, TREE_KILL) < 0) _exit(1);
   k_close_range(FD_FREE, ~0u);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   int top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);

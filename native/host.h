@@ -36,6 +36,8 @@ enum { FD_CONTROL = 3, FD_LIFE = 4, FD_CGROUP = 5, FD_FREE = 10 };
 // --- identity.c ---
 // Decides how ids are mapped and enters the user namespace that needs; sets host.identity. Ends in a mount namespace of our own.
 int identity_enter(uint32_t range_base, uint32_t range_count, struct fault *f);
+// What most likely keeps namespaces and mounts away: the errno alone does not tell EPERM of seccomp from that of AppArmor.
+const char *identity_reason(int error);
 // Who `inside` is on the disk of a template that we make.
 uint32_t identity_outer(uint32_t inside);
 // Writes the maps of a box's user namespace, whose process is `pid`. -1 with errno.

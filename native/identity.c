@@ -42,14 +42,30 @@ static long setting(const char *path) {
   return got > 0 ? strtol(text, NULL, 10) : -1;
 }
 
-// The setting that most likely stands in the way; the errno alone does not tell EPERM of seccomp from that of AppArmor.
+static bool filtered(void) {
+  char line[128];
+  int mode = 0;
+  FILE *in = fopen("/proc/self/status", "re");
+  while (in && !mode && fgets(line, sizeof line, in)) sscanf(line, "Seccomp: %d", &mode);
+  if (in) fclose(in);
+  return mode == 2;
+}
+
 static const char *reason(int error) {
   if (setting("/proc/sys/user/max_user_namespaces") == 0) return "sysctl user.max_user_namespaces is 0";
   if (error == ENOSPC) return "sysctl user.max_user_namespaces is used up, or namespaces are nested too deep";
   if (error == ENOSYS || error == EINVAL) return "the kernel has no user namespaces";
-  if (setting("/proc/sys/kernel/unprivileged_userns_clone") == 0) return "sysctl kernel.unprivileged_userns_clone is 0";
+  if (error != EPERM && error != EACCES) return NULL;
+  if (geteuid() && setting("/proc/sys/kernel/unprivileged_userns_clone") == 0) return "sysctl kernel.unprivileged_userns_clone is 0";
   if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1) return "sysctl kernel.apparmor_restrict_unprivileged_userns is 1";
-  return "a seccomp filter or security module, such as a container's, or a chroot";
+  return filtered() ? "a seccomp filter, such as a container's" : "a security module, such as AppArmor, or a chroot";
+}
+
+const char *identity_reason(int error) {
+  int kept = errno;
+  const char *text = reason(error);
+  errno = kept;
+  return text;
 }
 
 static bool has_admin(void) {
@@ -90,9 +106,9 @@ static bool in_place(void) {
 }
 
 static int own_mounts(struct fault *f, const char *code) {
-  if (unshare(CLONE_NEWNS) < 0) return fault_set(f, code, "make a mount namespace", reason(errno), errno);
+  if (unshare(CLONE_NEWNS) < 0) return fault_set(f, code, "make a mount namespace", identity_reason(errno), errno);
   // What the host mounts later shows here, nothing of ours shows there.
-  if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0) return fault_set(f, code, "detach our mounts from the host's", NULL, errno);
+  if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0) return fault_set(f, code, "detach our mounts from the host's", errno == EPERM ? identity_reason(EPERM) : NULL, errno);
   return 0;
 }
 
@@ -182,7 +198,7 @@ static int enter_userns(uid_t uid, gid_t gid, struct fault *f) {
   if (made == 0 && helper > 0 && write(go[1], "", 1) != 1) error = errno;
   if (go[0] >= 0) close(go[0]), close(go[1]);
   if (helper > 0 && waitpid(helper, &status, 0) < 0) status = -1;
-  if (made < 0) return fault_set(f, refused, "make a user namespace", reason(error), error);
+  if (made < 0) return fault_set(f, refused, "make a user namespace", identity_reason(error), error);
   if (status == 0) {
     host.identity = IDENTITY_SUBORDINATE;
     host.sub_count = uid_count < gid_count ? uid_count : gid_count;
@@ -194,7 +210,7 @@ static int enter_userns(uid_t uid, gid_t gid, struct fault *f) {
     snprintf(map, sizeof map, "0 %u 1", gid);
     if (put("/proc/self/setgroups", "deny") < 0 || put("/proc/self/gid_map", map) < 0) return fault_set(f, refused, "write the gid map", "newuidmap or newgidmap failed; see /etc/subuid and /etc/subgid", errno);
   }
-  if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0) return fault_set(f, refused, "become root of the user namespace", reason(errno), errno);
+  if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0) return fault_set(f, refused, "become root of the user namespace", identity_reason(errno), errno);
   return 0;
 }
 
@@ -215,8 +231,8 @@ int identity_enter(uint32_t range_base, uint32_t range_count, struct fault *f) {
     int status = 0;
     waitpid(probe, &status, 0);
     int error = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    if (error) return fault_set(f, refused, "root without CAP_SYS_ADMIN cannot make a user namespace", reason(error), error);
-    return fault_set(f, refused, "root without CAP_SYS_ADMIN: uid 0 is never mapped into a sandbox", "run as an ordinary user, or give the container CAP_SYS_ADMIN", EPERM);
+    if (error) return fault_set(f, refused, "root without CAP_SYS_ADMIN cannot make a user namespace", identity_reason(error), error);
+    return fault_set(f, refused, "root without CAP_SYS_ADMIN has no ids for a sandbox: uid 0 is never mapped into one", NULL, 0);
   }
   host.userns = true;
   // A user namespace may be made and yet be empty of rights (AppArmor of Ubuntu 24): the mount namespace in it tells.

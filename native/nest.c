@@ -27,7 +27,7 @@
 #include "box.h"
 #include "nest.h"
 
-static const char *const failed = "mount.failed";
+static const char *const failed = "mount.failed", *const masked = "mount /proc: parts of it are covered, as in a container";
 
 int tmpfs_make(uint64_t bytes, uint32_t mode, uint64_t attributes) {
   char number[32];
@@ -64,8 +64,9 @@ static _Noreturn void inside_nest(int to, int until) {
   close(whole);
   if (mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0) say(to, "make mounts private", errno);
   int fs = k_fsopen("proc"), proc = -1;
-  if (fs >= 0 && k_fsconfig(fs, CONFIG_CREATE, NULL, NULL, 0) == 0) proc = k_fsmount(fs, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC);
-  if (proc < 0) say(to, errno == EPERM ? "mount /proc: the surrounding container masks parts of /proc" : "mount /proc", errno);
+  bool made = fs >= 0 && k_fsconfig(fs, CONFIG_CREATE, NULL, NULL, 0) == 0;
+  if (made) proc = k_fsmount(fs, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC);
+  if (proc < 0) say(to, made && errno == EPERM ? masked : "mount /proc", errno);
   int top = tmpfs_make(1 << 20, 0755, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC);
   if (top < 0) say(to, "mount a tmpfs", errno);
   static const char *const shown[] = {NEST_EMPTY, NEST_FILE}, *const names[] = {NEST_PROC, NEST_STAGE, NEST_DEV, NEST_EMPTY};
@@ -103,7 +104,7 @@ int nest_make(struct fault *f) {
   }
   int error = errno;
   close(to[1]), close(until[0]);
-  if (pid < 0) return fault_set(f, host.userns ? "userns.unavailable" : "launcher.failed", "make a pid namespace", NULL, error);
+  if (pid < 0) return fault_set(f, host.userns ? "userns.unavailable" : "launcher.failed", "make a pid namespace", identity_reason(error), error);
   if (read(to[0], &w, sizeof w) != sizeof w) w = (struct word){EPIPE, "make the nest"};
   if (!w.error) {
     snprintf(path, sizeof path, "%d/ns/mnt", pid);
@@ -112,7 +113,7 @@ int nest_make(struct fault *f) {
   }
   close(to[0]), close(until[1]);
   waitpid(pid, NULL, 0);
-  return w.error ? fault_set(f, failed, w.step, NULL, w.error) : 0;
+  return w.error ? fault_set(f, failed, w.step, w.error == EPERM && w.step != masked ? identity_reason(EPERM) : NULL, w.error) : 0;
 }
 
 int nest_enter(void) { return setns(host.nest, CLONE_NEWNS); }
@@ -126,7 +127,7 @@ void nest_leave(void) {
 
 int room_make(struct fault *f) {
   int tree = tmpfs_make(0, 0700, ATTR_NOSUID);
-  if (tree < 0) return fault_set(f, host.userns ? "userns.unavailable" : failed, "mount a tmpfs", NULL, errno);
+  if (tree < 0) return fault_set(f, host.userns ? "userns.unavailable" : failed, "mount a tmpfs", errno == EPERM ? identity_reason(EPERM) : NULL, errno);
   if (mkdirat(host.own, "room", 0700) < 0 && errno != EEXIST) return fault_set(f, "state.unusable", "make a directory", "room", errno);
   if (k_move_mount(tree, host.own, "room") < 0) return fault_set(f, failed, "attach a tmpfs", "room", errno);
   host.room = tree;

@@ -54,28 +54,31 @@ static int place_make(struct box *b) {
   return 0;
 }
 
-// A copy of a layer whose owners cannot be mapped, in a new directory of the box or a tmpfs; -1 with errno: it is too large.
-static int layer_copy(struct box *b, int from, const struct stat *at, bool memory) {
+// A copy of a layer whose owners cannot be mapped, in a new directory of the box or a tmpfs; -1 with a fault.
+static int layer_copy(struct box *b, int from, const struct stat *at, bool memory, const char *source, struct fault *f) {
   const struct owners owners = {slot_base(b->slot), at->st_uid, at->st_gid};
   b->wants_copy = !b->may_copy;
-  if (b->wants_copy) return -1;
+  if (b->wants_copy) return fault_set(f, "internal", "a directory has to be copied", source, 0);
   char path[BOX_NAME + 32];
   int to;
-  if (memory) to = tmpfs_make(COPY_BYTES + (64 << 20), 0755, ATTR_NOSUID | ATTR_NODEV);
+  if (memory) to = tmpfs_make(COPY_BYTES + (128 << 20), 0755, ATTR_NOSUID | ATTR_NODEV);
   else {
-    if (b->next_place == b->places && place_make(b) < 0) return -1;
+    if (b->next_place == b->places && place_make(b) < 0) return fault_set(f, "mount.failed", "make a place for the copy of a directory", source, errno);
     box_name(b, path);
     size_t used = strlen(path);
     snprintf(path + used, sizeof path - used, "/%u/upper", b->next_place++);
     to = openat(host.boxes, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   }
   int readable = to < 0 ? -1 : openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (readable >= 0 && copy_layer(readable, to, &owners) == 0) return close(readable), to;
+  const char *wrong = readable < 0 ? "it failed" : copy_layer(readable, to, &owners);
   int error = errno;
   if (readable >= 0) close(readable);
+  if (!wrong) return to;
   if (to >= 0) close(to);
-  errno = error;
-  return -1;
+  char name[24], subject[PATH_LIMIT + 80];
+  snprintf(subject, sizeof subject, "%s in %s (%s)", wrong, source, file_system(from, name));  // what is too long is cut at its end
+  if (error == E2BIG) return fault_set(f, "mount.ids", "copy a directory whose owners cannot be mapped", subject, 0);
+  return fault_set(f, "mount.failed", "copy a directory whose owners cannot be mapped", subject, error);
 }
 
 static int layer_open(struct box *b, const struct source *s, bool memory, struct making *m, struct buffer *missing, struct fault *f) {
@@ -104,16 +107,13 @@ static int layer_open(struct box *b, const struct source *s, bool memory, struct
     }
     if (tree >= 0) close(tree);
     if (s->ids == IDS_OWNER) {
-      int copy = layer_copy(b, fd, &at, memory);
-      if (b->wants_copy) return close(fd), fault_set(f, "internal", "a directory has to be copied", s->path, 0);
-      if (copy >= 0) {
-        missing_put(missing, "ids: %s is on %s, which cannot map owners: what shows is a copy, made at the start", s->path, file_system(fd, name));
-        close(fd);
-        m->detached[m->count] = memory;
-        m->layers[m->count++] = copy;
-        return 0;
-      }
-      if (errno == ENOSPC || errno == EDQUOT) return close(fd), fault_set(f, "disk.full", "copy a directory", s->path, ENOSPC);
+      int copy = layer_copy(b, fd, &at, memory, s->path, f);
+      if (copy >= 0) missing_put(missing, "ids: %s is on %s, which cannot map owners: what shows is a copy, made at the start", s->path, file_system(fd, name));
+      close(fd);
+      if (copy < 0) return -1;
+      m->detached[m->count] = memory;
+      m->layers[m->count++] = copy;
+      return 0;
     }
     missing_put(missing, "ids: %s is on %s, which cannot map owners: its files show as nobody's", s->path, file_system(fd, name));
   }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,9 +76,11 @@ static int make(uint32_t base, enum owner_use use, uid_t uid, gid_t gid) {
   if (put(pid, "uid_map", map) == 0) {
     map_text(map, sizeof map, base, use, gid);
     snprintf(path, sizeof path, "%d/ns/user", pid);
+    prctl(PR_SET_DUMPABLE, 1);  // shared with it: what is not is for a root that may trace, which that of a container may not
     if (put(pid, "gid_map", map) == 0) fd = openat(host.proc, path, O_RDONLY | O_CLOEXEC);
   }
   int error = errno;
+  prctl(PR_SET_DUMPABLE, 0);
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   errno = error;

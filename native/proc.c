@@ -19,7 +19,7 @@ int proc_make(struct fault *f) {
   struct stat at;
   int fs = k_fsopen("proc"), proc = -1;
   if (fs >= 0 && k_fsconfig(fs, CONFIG_CREATE, NULL, NULL, 0) == 0) proc = k_fsmount(fs, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC);
-  if (proc < 0) return fault_set(f, "mount.failed", errno == EPERM ? "mount /proc: the surrounding container masks parts of /proc" : "mount /proc", NULL, errno);
+  if (proc < 0) return fault_set(f, "mount.failed", errno == EPERM ? "mount /proc: parts of it are covered, as in a container" : "mount /proc", NULL, errno);
   close(fs);
   if (k_move_mount(proc, AT_FDCWD, "/" NEST_STAGE) < 0) return fault_set(f, "mount.failed", "attach /proc", NULL, errno);
   for (unsigned i = 0; readonly[i]; i++) {

@@ -32,11 +32,13 @@ struct entry_head {
   char name[];
 };
 
-int tree_confine(int root, int may_kill) {
+int tree_confine(int root, uint32_t more) {
   struct { uint32_t version; int pid; } header = {0x20080522, 0};
-  const uint32_t keep = 1u << 1 | 1u << 2 | 1u << 3 | (may_kill ? 1u << 5 : 0);  // DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, KILL
-  struct { uint32_t effective, permitted, inheritable; } data[2] = {{keep, keep, 0}, {0, 0, 0}};
-  if (fchdir(root) < 0 || chroot(".") < 0) return -1;
+  struct { uint32_t effective, permitted, inheritable; } data[2];
+  if (fchdir(root) < 0 || chroot(".") < 0 || syscall(SYS_capget, &header, data) < 0) return -1;
+  uint32_t keep = data[0].permitted & (1u << 1 | 1u << 2 | 1u << 3 | more);  // DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER; the root of a container has not all of them
+  data[0].effective = data[0].permitted = keep;
+  data[0].inheritable = data[1].effective = data[1].permitted = data[1].inheritable = 0;
   if (syscall(SYS_capset, &header, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return -1;
   return prctl(PR_SET_DUMPABLE, 0);
 }

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-// Gives up everything but the rights over files of other owners (and `kill`, to end strangers' processes), below `root` only. -1 = do nothing then.
-int tree_confine(int root, int kill);
+// Gives up everything but the rights over files of other owners and `more`, as far as they are there, below `root` only. -1 = do nothing then.
+enum { TREE_CHOWN = 1 << 0, TREE_KILL = 1 << 5 };  // by the numbers of the capabilities
+int tree_confine(int root, uint32_t more);
 // Removes `name` in `dir` with all below it. -1 with the errno of the first thing that stayed.
 int tree_remove(int dir, const char *name);
 // How many files an upper has: every entry that is not a directory (files, links, specials and the marks of removed ones), and every directory

@@ -1,7 +1,7 @@
 // The call in process: an operation is a function call. Input is filled with the table's defaults and not validated, since the compiler did that.
 
 import type { Call } from '../model/call.ts'
-import { createLocalEngine, type LocalOptions } from '../engine/local.ts'
+import { beginLocal, type LocalOptions } from '../engine/begin.ts'
 import { withDefaults } from '../protocol/fields.ts'
 import type { Handlers } from '../protocol/handlers.ts'
 import type { CallName, Events, EventsName, Given, Input, Name, Output, StreamName } from '../protocol/operation/index.ts'
@@ -27,5 +27,17 @@ type Taking<N extends Name> = (input: Given<N>, bytes: AsyncIterable<Uint8Array>
 
 const given = <N extends Name>(name: N, input: Input<N>): Given<N> => withDefaults(name, input as object) as Given<N>
 
-/** A transport to an engine of its own in this process, with the state directory of the caller. Nothing is started before it is needed. */
-export const connectLocal = (options: LocalOptions = {}): LocalTransport => toLocalTransport(createLocalEngine(options).handlers)
+export type ConnectOptions = LocalOptions & {
+  /** A sandbox will be wanted: its launcher starts while the engine is still being loaded. */
+  readonly soon?: boolean
+}
+
+/** A transport to an engine of its own in this process, with the state directory of the caller. Without `soon` nothing is started before it is needed. */
+export const connectLocal = async ({ soon = false, ...options }: ConnectOptions = {}): Promise<LocalTransport> => {
+  const beginning = beginLocal(options)
+  const launcher = soon ? beginning.launch() : undefined
+  // Who asks for a sandbox hears of it.
+  launcher?.catch(() => {})
+  const { createLocalEngine } = await import('../engine/local.ts')
+  return toLocalTransport(createLocalEngine(options, beginning, launcher).handlers)
+}

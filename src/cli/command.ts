@@ -7,8 +7,8 @@ export type Context = {
   readonly verbs: Verbs
   readonly stdout: Output
   readonly stderr: Output
-  /** A client of an engine in this process. The engine does nothing before it is asked something, and ends with the process. */
-  client(): Promise<Client>
+  /** A client of an engine in this process. The engine ends with the process, and does nothing before it is asked something unless a sandbox is wanted `soon`. */
+  client(soon?: boolean): Promise<Client>
 }
 
 /** One verb. Its file is loaded only when it is asked for. */

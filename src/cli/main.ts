@@ -22,9 +22,11 @@ const main = async (argv: readonly string[]): Promise<number> => {
     verbs,
     stdout: openOutput(1),
     stderr,
-    client: async () => {
-      const [{ connectLocal }, { createClient }] = await Promise.all([import('../api/local.ts'), import('../client/client.ts')])
-      return createClient(connectLocal({ onProgress: (line) => void stderr.write(Buffer.from(`sandlot: ${line}\n`)).catch(() => {}) }))
+    client: async (soon = false) => {
+      const { connectLocal } = await import('../api/local.ts')
+      const connecting = connectLocal({ soon, onProgress: (line) => void stderr.write(Buffer.from(`sandlot: ${line}\n`)).catch(() => {}) })
+      const { createClient } = await import('../client/client.ts')
+      return createClient(await connecting)
     },
   }
   let json = beforeCommand(argv).includes('--json')
@@ -85,6 +87,8 @@ const beforeCommand = (argv: readonly string[]): readonly string[] => {
   return end < 0 ? argv : argv.slice(0, end)
 }
 
-const isBrokenPipe = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'EPIPE'
+/** Whoever read our output is gone: a closed pipe or socket, a terminal that hung up. */
+const isBrokenPipe = (error: unknown): boolean =>
+  error instanceof Error && 'syscall' in error && error.syscall === 'write' && 'code' in error && ['EPIPE', 'ECONNRESET', 'EIO'].includes(String(error.code))
 
 process.exit(await main(process.argv.slice(2)))

@@ -111,9 +111,7 @@ const openSocket = async (fd: number, stats: Stats, access: number): Promise<Soc
       // A pipe of another user's, or no /proc: then the shared description is made non-blocking, and Node sets it back at the end.
     }
   }
-  // `manualStart`: nothing is read before somebody asks.
-  const options = { fd: own, readable: access === constants.O_RDONLY, writable: access === constants.O_WRONLY, manualStart: true }
-  const socket = new Socket(options)
+  const socket = new Socket({ fd: own, readable: access === constants.O_RDONLY, writable: access === constants.O_WRONLY })
   socket.on('error', () => {})
   return socket
 }

@@ -22,6 +22,7 @@ export const visible = (text: string): string =>
 
 /** The line a person reads, and the one about what to do. */
 export const describeError = (error: unknown): string => {
+  if (isWriteError(error)) return `sandlot: the output cannot be written: ${visible(error.message)}\n  hint: it has to go where there is room for it\n`
   if (!isSandlotError(error)) {
     const { hint } = internal
     return `sandlot: internal error: ${visible(error instanceof Error ? error.message : String(error))}\n  hint: ${hint}\n${traceOf(error)}`
@@ -34,6 +35,8 @@ export const errorToJson = (error: unknown): object =>
   isSandlotError(error)
     ? { error: { code: error.code, message: error.message, hint: error.hint, detail: error.detail } }
     : { error: { code: 'internal', message: error instanceof Error ? error.message : String(error), hint: internal.hint, detail: {} } }
+
+const isWriteError = (error: unknown): error is Error => error instanceof Error && 'syscall' in error && error.syscall === 'write'
 
 const internal = { hint: 'please report it with the output of `sandlot doctor --json`; SANDLOT_DEBUG=1 shows where it happened' }
 

@@ -1,7 +1,7 @@
 // The engine's end of a connection to an init: says HELLO, cuts what comes back into frames, hands each to the stream it belongs to.
 // The other end is trusted with nothing: whatever breaks the protocol ends this sandbox, with an error that says so, and no other.
 
-import { type Channel as Connection, type Welcome } from '../driver/contract.ts'
+import type { Channel as Connection, Welcome } from '../driver/contract.ts'
 import { refusal } from '../driver/refusal.ts'
 import { SandlotError } from '../model/error.ts'
 import { Fields, FRAME_LIMIT_OUT, type Frame, FrameError, FrameReader, fieldFrame, kinds, tags } from '../protocol/frame.ts'

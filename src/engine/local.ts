@@ -4,22 +4,20 @@
 import { join } from 'node:path'
 import type { Capabilities } from '../driver/contract.ts'
 import { createNamespaceDriver } from '../driver/namespace/driver.ts'
-import { findPlaces, readFacts } from '../host/facts.ts'
-import { findNative, openNative } from '../host/native.ts'
-import { openPlaces, type Places } from '../host/paths.ts'
+import type { Launcher } from '../driver/namespace/launcher.ts'
+import { findPlaces } from '../host/facts.ts'
 import { isSandlotError } from '../model/error.ts'
 import type { HostFacts } from '../model/facts.ts'
 import type { Trial } from '../host/doctor.ts'
 import { withDefaults } from '../protocol/fields.ts'
 import { filterFor } from '../policy/seccomp.ts'
-import { makeSkeleton } from '../policy/skeleton.ts'
 import { hostPathInside } from '../policy/mount.ts'
-import { makeView, type View, viewPlaces, viewQuestions, type ViewRequest } from '../policy/view.ts'
+import { makeView, type View, viewPlaces, type ViewRequest } from '../policy/view.ts'
 import type { Handlers } from '../protocol/handlers.ts'
 import type { Given } from '../protocol/operation/index.ts'
+import { beginLocal, type Beginning, type LocalOptions } from './begin.ts'
 import { createEngineCore, type EngineCore, type Planned } from './engine.ts'
 import { createHandlers } from './handlers.ts'
-import { randomId } from './id.ts'
 import { openRecord } from './record.ts'
 import { lazySystem } from './system.ts'
 import { userOf } from './user.ts'
@@ -32,32 +30,10 @@ export type LocalEngine = {
   close(): Promise<void>
 }
 
-export type LocalOptions = {
-  /** Default: what the environment says. */
-  readonly stateDirectory?: string
-  /** The native program. Default: the one this package ships, or compiles at its first use. */
-  readonly program?: string
-  /** Told one line when something takes time, such as compiling the native program. */
-  readonly onProgress?: (line: string) => void
-}
-
-// Facts of the host are asked for again after this long: a toolchain may have been installed.
-const FRESH_MS = 10_000
-
-export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
-  const environment: NodeJS.ProcessEnv = options.stateDirectory === undefined ? process.env : { ...process.env, SANDLOT_STATE_DIR: options.stateDirectory }
-  const id = randomId()
-  let places: Places | undefined
-  let facts: { readonly host: HostFacts; readonly atMs: number } | undefined
+/** `beginning`: steps that were taken already. `launcher`: one that is starting. */
+export const createLocalEngine = (options: LocalOptions = {}, beginning: Beginning = beginLocal(options), launcher?: Promise<Launcher>): LocalEngine => {
+  const { environment } = beginning
   let begun: { readonly core: EngineCore; readonly close: () => void } | undefined
-
-  const openedPlaces = (): Places => (places ??= openPlaces(environment))
-
-  const hostFacts = (): HostFacts => {
-    const now = performance.now()
-    if (facts === undefined || now - facts.atMs > FRESH_MS) facts = { host: readFacts(environment, openedPlaces(), viewQuestions), atMs: now }
-    return facts.host
-  }
 
   const plan = (input: Given<'sandbox.create'>): Planned => {
     const user = userOf(input.user)
@@ -70,7 +46,7 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
       env: new Map(Object.entries(input.env)),
       user,
     }
-    const host = hostFacts()
+    const host = beginning.facts()
     const view = makeView(request, host, findPlaces(viewPlaces(request)))
     return { ...view, ...(request.root === 'host' && { explainAbsent: (program) => explainAbsent(program, view, host, input.tools) }) }
   }
@@ -87,24 +63,21 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
     return hidden?.text
   }
 
-  const program = (): string | Promise<string> => {
-    if (options.program !== undefined) return options.program
-    const native = { cache: openedPlaces().cache, environment, onProgress: options.onProgress }
-    return findNative(native) ?? openNative(native)
-  }
-
   const core = (): EngineCore => {
     begun ??= (() => {
-      const { state } = openedPlaces()
-      const record = openRecord(join(state, 'record'), id)
-      const driver = createNamespaceDriver({
-        program,
-        stateDirectory: state,
-        launcherId: id,
-        skeleton: () => makeSkeleton(hostFacts()),
-      })
+      const { state } = beginning.places()
+      const record = openRecord(join(state, 'record'), beginning.id)
+      const driver = createNamespaceDriver(beginning.launch, launcher)
       const engine = createEngineCore({ driver, plan, filter: () => filterFor(process.arch === 'arm64' ? 'arm64' : 'x64'), stateDirectory: state, record })
-      return { core: engine, close: record.close }
+      const create: EngineCore['create'] = async (input, call) => {
+        try {
+          return await engine.create(input, call)
+        } catch (error) {
+          // What the host would have to give is looked up only now.
+          throw (await import('../host/withheld.ts')).advise(error)
+        }
+      }
+      return { core: { ...engine, create }, close: record.close }
     })()
     return begun.core
   }
@@ -129,10 +102,10 @@ export const createLocalEngine = (options: LocalOptions = {}): LocalEngine => {
   return {
     handlers: createHandlers(
       core,
-      lazySystem(environment, async () => program(), tryOut),
+      lazySystem(environment, async () => beginning.program(), tryOut),
     ),
     get stateDirectory() {
-      return openedPlaces().state
+      return beginning.places().state
     },
     capabilities: () => core().capabilities(),
     close: async () => {

@@ -1,11 +1,12 @@
 // What this host can do for a sandbox, what is missing and how to get it. Looking (`lookAround`) and judging (`judge`) are apart: the first only reads
 // small files of the kernel and makes nothing, the second is pure. Works for everybody, in well under a second.
 
-import { accessSync, constants, readFileSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { release, userInfo } from 'node:os'
 import { isSandlotError, type SandlotError } from '../model/error.ts'
 import { findNative, findOnPath, packageHint } from './native.ts'
 import { fileSystemOf, openPlaces } from './paths.ts'
+import { containerOf, FILES as WITHHELD, lookAt, mountLines, namespaceSetting, procMasks as masksOf, wayOut } from './withheld.ts'
 
 /** `failed`: no sandbox without it. `missing`: sandboxes work, but less holds or something cannot be had. */
 export type Check = { readonly name: string; readonly state: 'ok' | 'missing' | 'failed'; readonly says: string; readonly fix?: string }
@@ -48,35 +49,21 @@ export type Seen = {
 }
 
 const FILES = [
+  ...WITHHELD,
   '/etc/os-release',
   '/etc/subuid',
   '/etc/subgid',
   '/proc/filesystems',
   '/proc/self/cgroup',
-  '/proc/self/mountinfo',
   '/proc/self/uid_map',
-  '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
   '/proc/sys/kernel/seccomp/actions_avail',
-  '/proc/sys/kernel/unprivileged_userns_clone',
-  '/proc/sys/user/max_user_namespaces',
-  '/proc/sys/user/max_mnt_namespaces',
-  '/proc/sys/user/max_net_namespaces',
-  '/proc/sys/user/max_pid_namespaces',
   '/sys/devices/system/cpu/smt/active',
   '/sys/kernel/mm/ksm/run',
   '/sys/kernel/security/lsm',
-  '/.dockerenv',
-  '/run/.containerenv',
-  '/run/systemd/container',
 ]
 
 export const lookAround = (environment: NodeJS.ProcessEnv): Seen => {
-  const files = new Map<string, string>()
-  for (const path of FILES) {
-    try {
-      files.set(path, readFileSync(path, 'latin1').slice(0, 1_000_000))
-    } catch {}
-  }
+  const { files, uid } = lookAt(FILES)
   const path = `${environment['PATH'] ?? ''}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin`
   const programs = new Map<string, string>()
   for (const name of ['newuidmap', 'newgidmap', 'cc', 'gcc', 'clang']) {
@@ -102,7 +89,7 @@ export const lookAround = (environment: NodeJS.ProcessEnv): Seen => {
     kernel: release(),
     node: process.versions.node,
     arch: process.arch,
-    uid: process.geteuid?.() ?? -1,
+    uid,
     user,
     state,
     native: { program, compiler: programs.get('cc') ?? programs.get('gcc') ?? programs.get('clang') },
@@ -121,17 +108,6 @@ const isWritable = (path: string): boolean => {
   }
 }
 
-type MountLine = { readonly root: string; readonly point: string; readonly type: string; readonly superOptions: string }
-
-/** proc_pid_mountinfo(5): id parent dev root point options [optional...] - type source superoptions */
-const mountLines = (mountinfo: string): MountLine[] =>
-  mountinfo.split('\n').flatMap((line) => {
-    const [before, after] = line.split(' - ')
-    const fields = before?.split(' ') ?? []
-    const [type, , superOptions = ''] = after?.split(' ') ?? []
-    return type === undefined || fields.length < 6 ? [] : [{ root: fields[3]!, point: fields[4]!, type, superOptions }]
-  })
-
 // Where our own cgroup of each hierarchy is mounted.
 const cgroupDirectories = (mountinfo: string, own: string): string[] => {
   const mounts = mountLines(mountinfo)
@@ -142,7 +118,10 @@ const cgroupDirectories = (mountinfo: string, own: string): string[] => {
       id === '0'
         ? mounts.find((m) => m.type === 'cgroup2')
         : mounts.find((m) => m.type === 'cgroup' && controllers!.split(',').every((name) => m.superOptions.split(',').includes(name)))
-    return mount === undefined ? [] : [`${mount.point}${path === '/' ? '' : path}`]
+    if (mount === undefined) return []
+    // The mount may show only a part of the hierarchy, as a container's does.
+    const below = mount.root !== '/' && (path === mount.root || path.startsWith(`${mount.root}/`)) ? path.slice(mount.root.length) : path
+    return [`${mount.point}${below === '/' ? '' : below}`]
   })
 }
 
@@ -174,59 +153,17 @@ export const judge = (seen: Seen, trial: Trial | undefined): Diagnosis => {
   return { ok: checks.every((check) => check.state !== 'failed'), checks }
 }
 
-const sysctl = (seen: Seen, name: string): number | undefined => {
-  const text = seen.files.get(`/proc/sys/${name.replaceAll('.', '/')}`)
-  return text === undefined ? undefined : Number(text.trim())
-}
-
-const isContainer = (seen: Seen): string | undefined => {
-  const named = seen.files.get('/run/systemd/container')?.trim()
-  if (seen.files.has('/.dockerenv')) return 'Docker'
-  if (seen.files.has('/run/.containerenv')) return 'Podman'
-  if (named !== undefined && named !== '') return named
-  const root = mountLines(seen.files.get('/proc/self/mountinfo') ?? '').find((mount) => mount.point === '/')
-  return root?.type === 'overlay' ? 'a container (its root is an overlay)' : undefined
-}
-
-/** The settings that keep user namespaces away, most likely first. */
-const userNamespaceFix = (seen: Seen): { readonly says: string; readonly fix: string } | undefined => {
-  if (sysctl(seen, 'user.max_user_namespaces') === 0) {
-    return { says: 'user namespaces are off: user.max_user_namespaces is 0', fix: 'sysctl -w user.max_user_namespaces=15000' }
-  }
-  for (const kind of ['mnt', 'net', 'pid']) {
-    if (sysctl(seen, `user.max_${kind}_namespaces`) === 0) {
-      return { says: `namespaces are off: user.max_${kind}_namespaces is 0`, fix: `sysctl -w user.max_${kind}_namespaces=15000` }
-    }
-  }
-  if (seen.uid === 0) return undefined
-  if (sysctl(seen, 'kernel.unprivileged_userns_clone') === 0) {
-    return { says: 'user namespaces are for root only: kernel.unprivileged_userns_clone is 0', fix: 'sysctl -w kernel.unprivileged_userns_clone=1' }
-  }
-  if (sysctl(seen, 'kernel.apparmor_restrict_unprivileged_userns') === 1) {
-    return {
-      says: 'AppArmor takes the rights away in user namespaces of ordinary users: kernel.apparmor_restrict_unprivileged_userns is 1',
-      fix: 'sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root',
-    }
-  }
-  return undefined
-}
-
 const sandbox = (seen: Seen, trial: Trial | undefined): Check => {
   const name = 'sandbox'
   if (trial?.made === true) return ok(name, 'one was made and ended: namespaces, mounts and filter work')
-  const setting = userNamespaceFix(seen)
+  const setting = namespaceSetting(seen)
   if (trial === undefined) {
     if (setting !== undefined) return failed(name, setting.says, setting.fix)
     return missing(name, 'not tried: the native program is not there yet', 'run any command once, e.g. sandlot run -- true')
   }
   const { error } = trial
   if (setting !== undefined) return failed(name, `${setting.says} (${error.message})`, setting.fix)
-  const where = isContainer(seen)
-  const fix =
-    where === undefined || error.code !== 'userns.unavailable'
-      ? error.hint
-      : 'allow namespaces in the container: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined'
-  return failed(name, error.message, fix)
+  return failed(name, error.message, wayOut(error, seen) ?? error.hint)
 }
 
 /** Every feature that no sandbox can do without is in 5.12: openat2, clone3 into a cgroup, mount_setattr with an id map. */
@@ -276,9 +213,11 @@ const program = (seen: Seen): Check => {
 const hasRange = (text: string | undefined, seen: Seen): boolean =>
   (text ?? '').split('\n').some((line) => line.startsWith(`${seen.user}:`) || line.startsWith(`${seen.uid}:`))
 
-const ids = (seen: Seen, trial: Trial | undefined): Check => {
+const ids = (seen: Seen, trial: Trial | undefined): Check | undefined => {
   const name = 'user ids'
   const identity = trial?.made === true ? trial.identity : undefined
+  // Why there is none is said above.
+  if (trial?.made === false && seen.uid === 0) return undefined
   if (identity === 'range' || (identity === undefined && seen.uid === 0)) return ok(name, 'each sandbox has 65,536 ids of its own')
   const helpers = seen.programs.has('newuidmap') && seen.programs.has('newgidmap')
   const range = hasRange(seen.files.get('/etc/subuid'), seen) && hasRange(seen.files.get('/etc/subgid'), seen)
@@ -294,7 +233,7 @@ const ids = (seen: Seen, trial: Trial | undefined): Check => {
   return missing(
     name,
     `${less} (newuidmap did not give the range)`,
-    'newuidmap and newgidmap have to be set-uid root, and the range in /etc/subuid has to hold 65,536 ids',
+    'newuidmap and newgidmap have to be set-uid root, and the range in /etc/subuid has to hold 65,536 ids; in a container they need --cap-add SYS_ADMIN',
   )
 }
 
@@ -321,7 +260,11 @@ const cgroups = (seen: Seen): Check => {
   return missing(
     name,
     `${layout}, and we may not make our own: the processes of a sandbox are ended one by one`,
-    layout === 'v1' ? 'run as root' : 'run below systemd with delegation: systemd-run --user --scope -p Delegate=yes sandlot ...',
+    seen.uid === 0
+      ? 'in a container: docker run --privileged, or a cgroup tree that can be written'
+      : layout === 'v1'
+        ? 'run as root'
+        : 'run below systemd with delegation: systemd-run --user --scope -p Delegate=yes sandlot ...',
   )
 }
 
@@ -337,20 +280,17 @@ const landlock = (seen: Seen): Check => {
 }
 
 const container = (seen: Seen, trial: Trial | undefined): Check | undefined => {
-  const where = isContainer(seen)
+  const where = containerOf(seen)
   if (where === undefined) return undefined
   const says = `sandlot runs in ${where}`
   return trial?.made === true ? ok('container', says) : missing('container', `${says}, which may keep namespaces and mounts away`)
 }
 
-// The kernel lets nobody but root mount a fresh /proc while parts of the old one are covered (mount_too_revealing in fs/namespace.c).
 const procMasks = (seen: Seen, trial: Trial | undefined): Check | undefined => {
-  const masks = mountLines(seen.files.get('/proc/self/mountinfo') ?? '').filter(
-    (mount) => mount.point.startsWith('/proc/') && mount.type !== 'binfmt_misc' && mount.type !== 'autofs',
-  )
+  const masks = masksOf(seen)
   if (masks.length === 0) return undefined
-  const says = `${masks.length} places in /proc are covered, e.g. ${masks[0]!.point}`
-  if (trial?.made === true) return ok('/proc', says)
+  const says = `${masks.length} places in /proc are covered, e.g. ${masks[0]!}`
+  if (trial?.made === true || seen.uid === 0) return ok('/proc', says)
   return missing('/proc', `${says}: an ordinary user cannot make a new one`, 'docker run --security-opt systempaths=unconfined')
 }
 

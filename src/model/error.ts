@@ -27,7 +27,7 @@ export const codes = {
     http: 501,
     retry: 'no',
     blame: 'host',
-    hint: 'this file system cannot map owners; use one that can (ext4, xfs, btrfs, tmpfs), or run as an ordinary user',
+    hint: 'this file system cannot map owners; use one that can (ext4, xfs, btrfs, tmpfs; in a container: a volume), or run as an ordinary user',
   },
   'userns.unavailable': { http: 501, retry: 'after', blame: 'host', hint: 'user namespaces are off on this host; run `sandlot doctor` for the setting' },
   'native.unavailable': {

@@ -4,15 +4,14 @@
 // A source is always a resolved path with the device and inode that were seen, so that the launcher refuses another one under the same name.
 
 import { SandlotError } from '../model/error.ts'
-import type { Found, HostFacts, Questions } from '../model/facts.ts'
+import type { Found, HostFacts } from '../model/facts.ts'
 import type { Ids, MountPlan, MountStep, Source } from '../model/mount.ts'
 import type { Grant } from '../model/sandbox.ts'
-import { keptPaths, keptVariables, makeEnvironment } from './environment.ts'
-import { etcTable } from './etc.ts'
+import { makeEnvironment } from './environment.ts'
 import { judgeRoot, ownInside, placeGrants, placeHere } from './grant.ts'
 import { hostPathInside, isHidden, type Mount, readOnly, type Shown, type Visible } from './mount.ts'
 import { isWithin, normalize } from './path.ts'
-import { matchToolchains, SYSTEM_PATH, type Tools, toolchainPlaces, toolchainVariables } from './toolchain.ts'
+import { matchToolchains, SYSTEM_PATH, type Tools } from './toolchain.ts'
 
 export type ViewRequest = {
   /** `host`: an allow-list of the host. `dir`: a directory as the lowest layer, nothing of the host but grants. */
@@ -39,14 +38,6 @@ export type View = Visible & {
   readonly cwd: string
   /** What a person should know: something is not shown, and how it could be. One line each. */
   readonly notes: readonly string[]
-}
-
-/** What has to be known about the host for `makeView` and `makeSkeleton`. */
-export const viewQuestions: Questions = {
-  variables: [...new Set([...keptVariables, ...keptPaths, ...toolchainVariables])],
-  standardPath: SYSTEM_PATH,
-  etc: etcTable,
-  places: (host) => toolchainPlaces(host),
 }
 
 /** Paths of a request that have to be looked up for `makeView`. */

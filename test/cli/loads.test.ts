@@ -29,7 +29,7 @@ const loadedBy = (...argv: string[]): { readonly own: string[]; readonly node: s
 /** Floors whose files are all needed to make any sandbox, but for those that are loaded when asked. */
 const engine = /^(engine|driver|host|policy)\//
 const onlyWhenAsked =
-  /^(host\/(doctor|hidden)|cli\/(text|help)|cli\/command\/(?!run\.)|protocol\/(validate|refusal|nearest)|api\/(openapi|library)|index|model\/unit)\b/
+  /^(host\/(doctor|hidden|withheld)|cli\/(text|help)|cli\/command\/(?!run\.)|protocol\/(validate|refusal|nearest)|api\/(openapi|library)|index|model\/unit)\b/
 const others = new Set([
   'cli/sandlot.js',
   'cli/main.ts',

@@ -78,10 +78,14 @@ test('a sandbox that works is proof, whatever the settings say', () => {
 
 test('in a container that keeps namespaces away the option of docker is named', () => {
   const seen = {
-    files: files({ '/.dockerenv': '', '/proc/self/mountinfo': '1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /proc/kcore rw - tmpfs tmpfs rw\n' }),
+    files: files({
+      '/.dockerenv': '',
+      '/proc/self/status': 'Seccomp:\t2\n',
+      '/proc/self/mountinfo': '1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /proc/kcore rw - tmpfs tmpfs rw\n',
+    }),
   }
   const denied = refused('userns.unavailable', 'clone: EPERM')
-  assert.match(check('sandbox', seen, denied).fix!, /docker run --security-opt seccomp=unconfined/)
+  assert.match(check('sandbox', seen, denied).fix!, /docker run: --security-opt seccomp=unconfined --security-opt systempaths=unconfined$/)
   assert.equal(check('container', seen, denied).state, 'missing')
   assert.match(check('/proc', seen, denied).fix!, /systempaths=unconfined/)
   assert.equal(check('container', seen).state, 'ok')

@@ -8,7 +8,8 @@ import { after, test } from 'node:test'
 import { findPlaces, readFacts } from '../../src/host/facts.ts'
 import type { Places } from '../../src/host/paths.ts'
 import { makeSkeleton } from '../../src/policy/skeleton.ts'
-import { makeView, viewQuestions } from '../../src/policy/view.ts'
+import { viewQuestions } from '../../src/policy/question.ts'
+import { makeView } from '../../src/policy/view.ts'
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), 'sandlot-facts-')))
 after(() => rmSync(base, { recursive: true, force: true }))

@@ -3,7 +3,8 @@
 import type { EtcFound, Found, HostFacts, TopEntry } from '../../src/model/facts.ts'
 import type { MountStep } from '../../src/model/mount.ts'
 import type { Grant } from '../../src/model/sandbox.ts'
-import { makeView, type View, type ViewRequest, viewPlaces, viewQuestions } from '../../src/policy/view.ts'
+import { viewQuestions } from '../../src/policy/question.ts'
+import { makeView, type View, type ViewRequest, viewPlaces } from '../../src/policy/view.ts'
 
 export type HostOptions = {
   readonly home?: string

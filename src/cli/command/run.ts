@@ -159,7 +159,7 @@ const STUCK_MS = 500
 
 const begin = async (context: Context, create: Input<'sandbox.create'>, start: Omit<Input<'exec.start'>, 'sandbox'>): Promise<Running> => {
   const signals = catchSignals()
-  const client = await context.client()
+  const client = await context.client(true)
   const input = openInput((error) => void context.stderr.write(Buffer.from(`sandlot: stdin cannot be read: ${error.message}\n`)).catch(() => {}))
   const sandbox = await client.sandbox.create(create)
   const { id: exec } = await client.exec.start({ ...start, sandbox: sandbox.id, stdin: input === undefined ? 'none' : 'pipe' })

@@ -7,39 +7,23 @@
 
 import type { Box, BoxSpec, Capabilities, Driver } from '../contract.ts'
 import { SandlotError } from '../../model/error.ts'
-import type { SkeletonEntry } from '../../model/mount.ts'
 import type { Report } from '../../model/report.ts'
 import { fieldFrame, kinds, tags } from '../../protocol/frame.ts'
 import { GENERATION } from '../../protocol/generation.ts'
-import { type Launcher, startLauncher } from './launcher.ts'
+import type { Launcher } from './launcher.ts'
 import { putPlan } from './plan.ts'
-
-export type NamespaceOptions = {
-  /** Where the native program is; asked once, at the first create (it may have to be compiled). */
-  readonly program: () => string | Promise<string>
-  readonly stateDirectory: string
-  readonly launcherId: string
-  /** The lowest layer of root `host`; asked once, at the first create. */
-  readonly skeleton: () => readonly SkeletonEntry[]
-  readonly permit?: readonly string[]
-}
 
 // How long an init may take to die of the end of its connection before the launcher kills it.
 const DESTROY_MS = 2_000
 
-export const createNamespaceDriver = (options: NamespaceOptions): Driver => {
-  let launcher: Promise<Launcher> | undefined
+/** `launch` starts a launcher: called at the first need of one, and again when that failed. `started`: one that is starting already. */
+export const createNamespaceDriver = (launch: () => Promise<Launcher>, started?: Promise<Launcher>): Driver => {
+  let launcher = started
   let closed = false
 
-  const launch = (): Promise<Launcher> => {
+  const launched = (): Promise<Launcher> => {
     if (closed) throw new SandlotError('sandbox.lost', 'the driver is closed')
-    if (launcher === undefined) {
-      const start = (program: string): Promise<Launcher> =>
-        startLauncher({ program, stateDirectory: options.stateDirectory, id: options.launcherId, skeleton: options.skeleton(), permit: options.permit ?? [] })
-      // At once where the program is there already: it starts while the caller goes on.
-      const program = options.program()
-      launcher = typeof program === 'string' ? start(program) : program.then(start)
-    }
+    launcher ??= launch()
     launcher.catch(() => {
       launcher = undefined
     })
@@ -47,7 +31,7 @@ export const createNamespaceDriver = (options: NamespaceOptions): Driver => {
   }
 
   const create = async (spec: BoxSpec): Promise<Box> => {
-    const to = await launch()
+    const to = await launched()
     const first = fieldFrame(kinds.CREATE, 0, (fields) => {
       fields.u32(tags.GENERATION, GENERATION).text(tags.BOX, spec.id).text(tags.HOSTNAME, spec.hostname).u32(tags.CGROUP, 1)
       putPlan(fields, spec.plan)
@@ -74,9 +58,9 @@ export const createNamespaceDriver = (options: NamespaceOptions): Driver => {
   return {
     name: 'namespace',
     level: 'container',
-    capabilities: async () => capabilitiesOf((await launch()).identity),
+    capabilities: async () => capabilitiesOf((await launched()).identity),
     prepare: async () => {
-      await launch()
+      await launched()
     },
     create,
     close: async () => {
