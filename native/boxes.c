@@ -38,7 +38,7 @@ struct alive {
   struct slow slow;
   void (*told)(void *whom, const struct fault *f);  // what came of a plan that takes long
   void *whom;
-  bool silent;     // the engine was told REFUSED, or never knew of it: no GONE
+  bool silent;     // the engine never knew of it: no GONE
   int status;
   struct alive *next, **at;
 };
@@ -136,7 +136,7 @@ static struct alive *box_clone(struct fault *f) {
   if (!a) {
     close(pair[0]);
     slot_release(slot);
-    return fault_set(f, error == ENOSPC || error == EPERM ? "userns.unavailable" : "launcher.failed", "clone into new namespaces", error == ENOSPC ? "a sysctl user.max_*_namespaces is used up" : NULL, error), NULL;
+    return fault_set(f, error == ENOSPC || error == EPERM || error == ENOSYS ? "userns.unavailable" : "launcher.failed", "clone into new namespaces", error == ENOSPC ? "a sysctl user.max_*_namespaces is used up" : identity_reason(error), error), NULL;
   }
   a->box = (struct box){.serial = serial, .slot = slot, .pid = pid, .life = pair[0], .userns = -1, .grouped = grouped, .root = -1};
   a->silent = true;
@@ -174,10 +174,12 @@ static struct alive *by_id(const char *id) {
 static void slow_done(struct slow *s, int result, const struct fault *f) {
   struct alive *a = owner_of_eye(s, struct alive, slow);
   let_go(&a->box.userns);
+  a->silent = false;
   if (result) end(a);
-  else a->silent = false;
   a->told(a->whom, result ? f : NULL);
 }
+
+bool boxes_known(const char *id) { return by_id(id) != NULL; }
 
 int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, int channel, void (*told)(void *whom, const struct fault *f), void *whom, struct fault *f) {
   int trees[STEP_LIMIT];

@@ -7,7 +7,8 @@
 // Gives a box to the plan: takes the spare or clones one, makes the mounts and hands over `channel` (not closed). -1 with a fault.
 // 1: it takes long; `told` is called once when it is done, with the fault or NULL. `channel` has to stay open until then.
 int boxes_create(const struct plan *p, const uint8_t *payload, size_t length, int channel, void (*told)(void *whom, const struct fault *f), void *whom, struct fault *f);
-// False: no such box.
+bool boxes_known(const char *id);
+// False: no such box; GONE is said all the same.
 bool boxes_discard(const char *id);
 void boxes_discard_all(void);
 // Counts what each upper of the box holds and says CHANGED.

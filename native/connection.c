@@ -63,13 +63,16 @@ static void told(void *whom, const struct fault *f) {
 static void obey(struct connection *c) {
   struct fault f = {0};
   struct plan p;
-  int result = -1;
-  if (c->hindrance->code) f = *c->hindrance;
-  else {
-    result = plan_parse(c->payload, c->frame.length, &p, &f);
-    if (!result) result = boxes_create(&p, c->payload, c->frame.length, c->eye.fd, told, c, &f);
-    plan_free(&p);
+  bool known = false;
+  int result = plan_parse(c->payload, c->frame.length, &p, &f);
+  if (!result && c->hindrance->code) f = *c->hindrance, result = -1;
+  else if (!result) {
+    known = boxes_known(p.box);
+    result = boxes_create(&p, c->payload, c->frame.length, c->eye.fd, told, c, &f);
   }
+  // GONE follows a refusal as it follows any other end, at once where there is nothing to remove.
+  if (result < 0 && p.box && !known) boxes_discard(p.box);
+  plan_free(&p);
   if (result > 0) {
     c->waiting = true;
     c->until = INT64_MAX;

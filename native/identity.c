@@ -52,13 +52,14 @@ static bool filtered(void) {
 }
 
 static const char *reason(int error) {
+  static const char *const filter = "a seccomp filter, such as a container's";
   if (setting("/proc/sys/user/max_user_namespaces") == 0) return "sysctl user.max_user_namespaces is 0";
   if (error == ENOSPC) return "sysctl user.max_user_namespaces is used up, or namespaces are nested too deep";
-  if (error == ENOSYS || error == EINVAL) return "the kernel has no user namespaces";
+  if (error == ENOSYS || error == EINVAL) return filtered() ? filter : "the kernel has no user namespaces";
   if (error != EPERM && error != EACCES) return NULL;
   if (geteuid() && setting("/proc/sys/kernel/unprivileged_userns_clone") == 0) return "sysctl kernel.unprivileged_userns_clone is 0";
   if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1) return "sysctl kernel.apparmor_restrict_unprivileged_userns is 1";
-  return filtered() ? "a seccomp filter, such as a container's" : "a security module, such as AppArmor, or a chroot";
+  return filtered() ? filter : "a security module, such as AppArmor, or a chroot";
 }
 
 const char *identity_reason(int error) {

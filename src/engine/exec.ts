@@ -25,6 +25,7 @@ import {
   tags,
   WINDOW,
 } from '../protocol/frame.ts'
+import { passedThrough } from './garbage.ts'
 import type { InitConnection } from './init.ts'
 import { createLog } from './log.ts'
 
@@ -159,6 +160,7 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
         if (offset + frame.payload.length - 8 > limit) throw new FrameError('output beyond the limit it was given')
         if (!open.has(frame.channel)) throw new FrameError(`output on channel ${frame.channel} after its end`)
         log.append(frame.channel === CHANNEL_STDERR ? 'stderr' : 'stdout', offset, frameData(frame))
+        passedThrough(frame.payload.length)
         credit()
         settle()
         return
