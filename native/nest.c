@@ -207,7 +207,7 @@ int skeleton_make(const struct start *s, struct fault *f) {
   if (top < 0) return -1;
   if (own(top, "", 0, 0) < 0) return fault_set(f, failed, "make the skeleton", "/", errno);
   for (unsigned i = 0; i < s->skeleton_count; i++)
-    if (skeleton_entry(top, &s->skeleton[i]) < 0) return fault_set(f, "argument.invalid", "make the skeleton", s->skeleton[i].target, errno);
+    if (skeleton_entry(top, &s->skeleton[i]) < 0) return fault_set(f, errno == ENOSYS ? "unsupported" : "argument.invalid", "make the skeleton", s->skeleton[i].target, errno);
   // Where nothing is id-mapped one clone serves all boxes; detached, so that no path of the host shows in their mountinfo.
   bool whole = overlay_by_path() || host.identity == IDENTITY_RANGE;
   host.skeleton = whole ? top : k_open_tree(top, "", TREE_CLONE | EMPTY_PATH);

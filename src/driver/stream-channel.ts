@@ -5,6 +5,7 @@ import type { Channel } from './contract.ts'
 
 export const channelOf = (stream: Socket): Channel => {
   let ended = false
+  let draining: Promise<void> | undefined
   let cause: Error | undefined
   let onEnd: ((cause: Error | undefined) => void) | undefined
   const end = (): void => {
@@ -20,13 +21,19 @@ export const channelOf = (stream: Socket): Channel => {
   return {
     write: (bytes) => stream.write(bytes),
     drained: () => {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      if (!stream.writableNeedDrain || stream.destroyed) resolve()
-      else {
-        stream.once('drain', () => resolve())
-        stream.once('close', () => resolve())
-      }
-      return promise
+      if (!stream.writableNeedDrain || stream.destroyed) return Promise.resolve()
+      // One promise for everybody who waits: a listener each would pile up on a stream that drains often.
+      draining ??= new Promise((resolve) => {
+        const done = (): void => {
+          draining = undefined
+          stream.removeListener('drain', done)
+          stream.removeListener('close', done)
+          resolve()
+        }
+        stream.once('drain', done)
+        stream.once('close', done)
+      })
+      return draining
     },
     onData: (listener) => {
       stream.on('data', listener)

@@ -121,7 +121,8 @@ export const createEngineCore = ({ driver, plan, filter, stateDirectory, record 
       if (!cwd.startsWith('/') || cwd.includes('\0'))
         throw new SandlotError('argument.invalid', `the working directory must be an absolute path inside, not ${JSON.stringify(cwd)}`)
       const env = new Map(sandbox.defaults.env)
-      if (user !== sandbox.defaults.user || user.name !== 'user') {
+      // The sandbox's own user has what the view made for it; for another one this is what differs.
+      if (user !== sandbox.defaults.user && user.name !== sandbox.defaults.user.name) {
         env.set('HOME', user.home).set('USER', user.name).set('LOGNAME', user.name)
       }
       for (const [name, value] of Object.entries(input.env)) env.set(name, value)

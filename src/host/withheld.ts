@@ -97,20 +97,22 @@ export const namespaceSetting = (host: Host): { readonly says: string; readonly 
 
 const EPERM = 1
 const ENOSPC = 28
+const ENOSYS = 38
 const STORES = 'ext4, xfs, btrfs or tmpfs (in a container: a volume)'
 
 /** What to do about a refusal on this host; undefined when there is no better advice than that of the code. */
 export const wayOut = (error: SandlotError, host: Host): string | undefined => {
   const { step, errno } = error.detail
   if (error.code === 'mount.ids' && String(step).startsWith('copy')) return `run in a smaller directory, keep this one on ${STORES}, or run as an ordinary user`
-  if (error.code !== 'userns.unavailable' && !(errno === EPERM && (error.code === 'mount.failed' || error.code === 'launcher.failed'))) return undefined
+  const forbidden = errno === EPERM || (errno === ENOSYS && isFiltered(host))
+  if (error.code !== 'userns.unavailable' && !(forbidden && ['mount.failed', 'launcher.failed', 'unsupported'].includes(error.code))) return undefined
   const setting = namespaceSetting(host)
   if (setting !== undefined) return setting.fix
+  if (errno === ENOSPC) return 'end other sandboxes and containers, or raise the limit: sysctl -w user.max_user_namespaces=15000'
   const where = containerOf(host)
   if (where !== undefined) return containerOptions(host, where)
   const masks = procMasks(host)
   if (String(step).startsWith('mount /proc') && masks.length > 0) return `take away what covers parts of /proc (${masks[0]}), or run as root`
-  if (errno === ENOSPC) return 'end other sandboxes and containers, or raise the limit: sysctl -w user.max_user_namespaces=15000'
   if (host.uid === 0 && !hasAdmin(host)) return 'run as an ordinary user, or with CAP_SYS_ADMIN'
   return isFiltered(host) ? 'start sandlot outside of what put the filter on it: a service with SystemCallFilter=, another sandbox' : undefined
 }

@@ -122,11 +122,14 @@ export class FrameError extends Error {
   override readonly name = 'FrameError'
 }
 
+const NOTHING = new Uint8Array(0)
+
 /** Cuts a byte stream into frames. Keeps at most one unfinished frame, and refuses a length above `limit` before keeping anything of it. */
 export class FrameReader {
   readonly #limit: number
-  #rest: Uint8Array[] = []
-  #held = 0
+  // What has come of an unfinished frame: the first #used bytes. Grows by doubling, so that a frame sent byte by byte costs no more than its size.
+  #kept: Uint8Array = NOTHING
+  #used = 0
 
   constructor(limit: number) {
     this.#limit = limit
@@ -135,18 +138,16 @@ export class FrameReader {
   /** Calls `each` for every frame that `chunk` completes. Throws FrameError on a length that cannot be. */
   push(chunk: Uint8Array, each: (frame: Frame) => void): void {
     let bytes = chunk
-    if (this.#held > 0) {
-      this.#rest.push(chunk)
-      this.#held += chunk.length
-      if (this.#held < this.#wanted()) return
-      bytes = concat(this.#rest, this.#held)
+    if (this.#used > 0) {
+      this.#keep(chunk)
+      if (this.#used < FRAME_HEADER || this.#used < FRAME_HEADER + this.#lengthAt(this.#kept, 0)) return
+      bytes = this.#kept.subarray(0, this.#used)
     }
     let at = 0
     while (bytes.length - at >= FRAME_HEADER) {
-      const view = new DataView(bytes.buffer, bytes.byteOffset + at, FRAME_HEADER)
-      const length = view.getUint32(0, true)
-      if (length > this.#limit) throw new FrameError(`a frame of ${length} bytes, more than ${this.#limit}`)
+      const length = this.#lengthAt(bytes, at)
       if (bytes.length - at - FRAME_HEADER < length) break
+      const view = new DataView(bytes.buffer, bytes.byteOffset + at, FRAME_HEADER)
       each({
         kind: view.getUint8(4),
         flags: view.getUint8(5),
@@ -156,38 +157,31 @@ export class FrameReader {
       })
       at += FRAME_HEADER + length
     }
-    const rest = bytes.subarray(at)
-    this.#rest = rest.length > 0 ? [rest] : []
-    this.#held = rest.length
+    this.#kept = at < bytes.length ? bytes.subarray(at) : NOTHING
+    this.#used = this.#kept.length
   }
 
   /** True while a frame has begun and not ended: the stream was cut short. */
   get unfinished(): boolean {
-    return this.#held > 0
+    return this.#used > 0
   }
 
-  #wanted(): number {
-    if (this.#held < FRAME_HEADER) return FRAME_HEADER
-    let first = this.#rest[0]!
-    if (first.length < 4) {
-      first = concat(this.#rest, this.#held)
-      this.#rest = [first]
+  #keep(chunk: Uint8Array): void {
+    const end = this.#used + chunk.length
+    if (end > this.#kept.length) {
+      const larger = new Uint8Array(Math.max(end, 2 * this.#used))
+      larger.set(this.#kept.subarray(0, this.#used))
+      this.#kept = larger
     }
-    const length = new DataView(first.buffer, first.byteOffset, 4).getUint32(0, true)
-    if (length > this.#limit) throw new FrameError(`a frame of ${length} bytes, more than ${this.#limit}`)
-    return FRAME_HEADER + length
+    this.#kept.set(chunk, this.#used)
+    this.#used = end
   }
-}
 
-const concat = (parts: readonly Uint8Array[], size: number): Uint8Array => {
-  if (parts.length === 1) return parts[0]!
-  const out = new Uint8Array(size)
-  let at = 0
-  for (const part of parts) {
-    out.set(part, at)
-    at += part.length
+  #lengthAt(bytes: Uint8Array, at: number): number {
+    const length = new DataView(bytes.buffer, bytes.byteOffset + at, 4).getUint32(0, true)
+    if (length > this.#limit) throw new FrameError(`a frame of ${length} bytes, more than ${this.#limit}`)
+    return length
   }
-  return out
 }
 
 /** Builds fields, one after the other. Grows by doubling. */
