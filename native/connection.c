@@ -121,7 +121,7 @@ static void ready(struct eye *e, uint32_t events) {
   else if (got) obey(c);
 }
 
-void connection_open(int fd, const struct fault *hindrance) {
+void connection_open(int fd, enum connection_kind kind, const struct fault *hindrance) {
   struct ucred peer;
   socklen_t size = sizeof peer;
   struct connection *c = calloc(1, sizeof *c);
@@ -131,7 +131,7 @@ void connection_open(int fd, const struct fault *hindrance) {
     free(c);
     return;
   }
-  *c = (struct connection){.eye = {.fd = fd, .ready = ready}, .until = launcher_ms() + PATIENCE_MS, .hindrance = hindrance, .next = all, .at = &all};
+  *c = (struct connection){.eye = {.fd = fd, .ready = ready}, .until = kind == CONNECTION_MADE ? launcher_ms() + PATIENCE_MS : INT64_MAX, .hindrance = hindrance, .next = all, .at = &all};
   if (all) all->at = &c->next;
   all = c;
   eye_open(&c->eye, EPOLLIN);

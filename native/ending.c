@@ -22,6 +22,7 @@
 #define ROUNDS 30      // passes with something new before the whole sandbox is stopped
 #define GRABS 32       // readings of the children's list in one pass
 #define BUDGET 250     // ms of passes, likewise
+#define PASSES 8       // of a signal to the whole tree
 #define PATIENCE 1000  // ms a supervisor may outlive its tree
 
 static const struct known *seen_before(const struct ending *g, pid_t pid) {
@@ -186,11 +187,27 @@ void ending_turn(struct exec *e) {
   g->next_at = now + 50;
 }
 
+// Once each. A process that was being forked meanwhile is there for the next pass, see above.
 int tree_signal(struct exec *e, int signal) {
-  int told = 0;
-  scan(NULL, NULL, 0);
-  for (size_t i = 0; i < process_count; i++)
-    if (belongs(e, &processes[i]) && kill(processes[i].pid, signal) == 0) told++;
+  struct ending all = {0};
+  int told = 0, before = -1;
+  for (int pass = 0; pass < PASSES && told > before; pass++) {
+    before = told;
+    scan(NULL, NULL, 0);
+    struct known *seen = malloc((process_count + 1) * sizeof *seen);
+    if (!seen) _exit(112);
+    size_t kept = 0;
+    for (size_t i = 0; i < process_count; i++) {
+      struct process *p = &processes[i];
+      if (!belongs(e, p)) continue;
+      if (is_new(&all, p) && kill(p->pid, signal) == 0) told++;
+      seen[kept++] = (struct known){p->pid, p->born};
+    }
+    free(all.seen);
+    all.seen = seen;
+    all.count = kept;
+  }
+  free(all.seen);
   return told;
 }
 

@@ -31,7 +31,7 @@ struct host {
 extern struct host host;
 
 // Descriptors with a fixed number, so that a child closes all others in two calls. 0-2 are stdio.
-enum { FD_CONTROL = 3, FD_LIFE = 4, FD_CGROUP = 5, FD_FREE = 10 };
+enum { FD_CONTROL = 3, FD_FIRST = 4, FD_LIFE = 4, FD_CGROUP = 5, FD_FREE = 10 };
 
 // --- identity.c ---
 // Decides how ids are mapped and enters the user namespace that needs; sets host.identity. Ends in a mount namespace of our own.

@@ -2,7 +2,8 @@
 //
 // Its end: the engine's end of the control channel closes, however the engine ended. Then every init is killed, directories and groups are removed,
 // and it exits. Killed itself, its inits die with it (parent-death signal, end of `life`); what stays is for the next launcher's sweep.
-// Descriptors: 3 the control channel; the listening socket; the lock; templates; a pidfd and a `life` for each box.
+// Descriptors: 3 the control channel; 4 at the start the connection of the first box, so that an engine which wants one need not wait for the socket;
+// the listening socket; the lock; templates; a pidfd and a `life` for each box.
 // It runs in a mount namespace of its own, so that nothing it mounts shows on the host, and in a session of its own.
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -31,7 +32,7 @@
 #define BREATH_MS 2        // after an order the processors are for the box that it was about; then for the next spare
 #define FAREWELL_MS 10000  // for removing directories at the end; what is left then is for the sweep
 
-static int poller = -1;
+static int poller = -1, first_connection = -1;
 static struct eye control, listener, signals;
 static struct buffer in, out;
 static struct fault hindrance;  // why no box can be made, although READY was said
@@ -122,7 +123,7 @@ static void accept_ready(struct eye *e, uint32_t events) {
   int fd = accept4(e->fd, NULL, NULL, SOCK_CLOEXEC);
   asked_at = launcher_ms();
   resting = false;
-  if (fd >= 0) connection_open(fd, &hindrance);
+  if (fd >= 0) connection_open(fd, CONNECTION_MADE, &hindrance);
 }
 
 static void start_now(const struct frame *frame, const uint8_t *payload) {
@@ -145,6 +146,8 @@ static void start_now(const struct frame *frame, const uint8_t *payload) {
   buffer_free(&b);
   // The rest while the engine connects: what boxes are made from, and a sweep of what others left.
   start_finish(&hindrance);
+  if (first_connection >= 0) connection_open(first_connection, CONNECTION_FIRST, &hindrance);
+  first_connection = -1;
   sweeper = start_sweep();
 }
 
@@ -245,7 +248,8 @@ static int idle(void) {
   return wait < 0 || wait > REST_MS ? REST_MS : wait;
 }
 
-_Noreturn void launcher_run(void) {
+_Noreturn void launcher_run(int first) {
+  first_connection = first;
   struct rlimit files;
   sigset_t all, some;
   setsid();

@@ -39,7 +39,7 @@ export type Channel = {
   /** Resolves when what was written has left; at once if it has. */
   drained(): Promise<void>
   onData(listener: (bytes: Uint8Array) => void): void
-  /** Called once when the stream ends, with the cause if it was an error. */
+  /** Called once when the stream ends, with the cause if it was an error; an error of ours is what the caller shall hear. */
   onEnd(listener: (cause: Error | undefined) => void): void
   pause(): void
   resume(): void
@@ -60,7 +60,7 @@ export type Box = {
   /** The channel to the init. The first call gives the one that `create` opened; later ones connect anew where the driver can attach. */
   connect(): Promise<Channel>
   /** What holds, from what this driver set up and what the init said. */
-  report(welcome: Welcome): Report
+  report(welcome: Welcome): Promise<Report>
   /** What the guest has changed, counted by a confined process; works until `destroy`. */
   changes(): Promise<Changes>
   /** Resolves when the last resource is removed. Idempotent. */

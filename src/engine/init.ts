@@ -3,7 +3,7 @@
 
 import type { Channel as Connection, Welcome } from '../driver/contract.ts'
 import { refusal } from '../driver/refusal.ts'
-import { SandlotError } from '../model/error.ts'
+import { isSandlotError, SandlotError } from '../model/error.ts'
 import { Fields, FRAME_LIMIT_OUT, type Frame, FrameError, FrameReader, fieldFrame, kinds, tags } from '../protocol/frame.ts'
 import { GENERATION } from '../protocol/generation.ts'
 
@@ -81,6 +81,7 @@ export const connectInit = (connection: Connection): InitConnection => {
     }
   })
   connection.onEnd((cause) => {
+    if (isSandlotError(cause)) return end(cause)
     const message = reader.unfinished ? 'the connection to the sandbox was cut in the middle of a frame' : 'the connection to the sandbox ended'
     end(new SandlotError('sandbox.lost', message, cause === undefined ? {} : { cause }))
   })

@@ -73,7 +73,7 @@ export const bringUp = async (spec: SandboxSpec, box: Box, init: InitConnection)
   void init.ended.then((error) => destroy(error))
   init.hold()
   try {
-    report = box.report(await init.welcome)
+    report = await box.report(await init.welcome)
     state = 'ready'
   } catch (error) {
     await destroy()

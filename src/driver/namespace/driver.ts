@@ -23,11 +23,16 @@ export const createNamespaceDriver = (launch: () => Promise<Launcher>, started?:
 
   const launched = (): Promise<Launcher> => {
     if (closed) throw new SandlotError('sandbox.lost', 'the driver is closed')
-    launcher ??= launch()
-    launcher.catch(() => {
-      launcher = undefined
-    })
-    return launcher
+    if (launcher !== undefined) return launcher
+    const starting = launch()
+    launcher = starting
+    // One that could not start is not asked again.
+    starting
+      .then((found) => found.ready)
+      .catch(() => {
+        if (launcher === starting) launcher = undefined
+      })
+    return starting
   }
 
   const create = async (spec: BoxSpec): Promise<Box> => {
@@ -42,7 +47,7 @@ export const createNamespaceDriver = (launch: () => Promise<Launcher>, started?:
     return {
       id: spec.id,
       connect: async () => channel,
-      report: (welcome) => reportOf(to, spec, welcome.features, welcome.missing),
+      report: async (welcome) => reportOf((await to.ready).identity, spec, welcome.features, welcome.missing),
       changes: () => to.changes(spec.id),
       destroy: () =>
         (destroyed ??= (async () => {
@@ -58,7 +63,7 @@ export const createNamespaceDriver = (launch: () => Promise<Launcher>, started?:
   return {
     name: 'namespace',
     level: 'container',
-    capabilities: async () => capabilitiesOf((await launched()).identity),
+    capabilities: async () => capabilitiesOf((await (await launched()).ready).identity),
     prepare: async () => {
       await launched()
     },
@@ -81,10 +86,10 @@ const capabilitiesOf = (identity: Report['identity']): Capabilities => ({
   attach: false,
 })
 
-const reportOf = (launcher: Launcher, spec: BoxSpec, features: readonly string[], missing: readonly string[]): Report => ({
+const reportOf = (identity: Report['identity'], spec: BoxSpec, features: readonly string[], missing: readonly string[]): Report => ({
   driver: 'namespace',
   level: 'container',
-  identity: launcher.identity,
+  identity,
   enforced: [
     { layer: 'user namespace', holds: 'host uid 0 does not exist inside; no capability reaches the host' },
     { layer: 'mount namespace', holds: 'only what the plan names is visible' },

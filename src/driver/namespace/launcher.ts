@@ -6,7 +6,7 @@ import { closeSync, constants, openSync } from '../../host/node-fs.ts'
 import { connect, type Socket } from 'node:net'
 import { basename, dirname } from 'node:path'
 import type { Channel, Gone } from '../contract.ts'
-import { SandlotError } from '../../model/error.ts'
+import { isSandlotError, SandlotError } from '../../model/error.ts'
 import type { SkeletonEntry } from '../../model/mount.ts'
 import type { Report } from '../../model/report.ts'
 import type { Changes } from '../../model/sandbox.ts'
@@ -15,6 +15,8 @@ import { GENERATION } from '../../protocol/generation.ts'
 import { refusal } from '../refusal.ts'
 import { channelOf } from '../stream-channel.ts'
 import { putSkeleton } from './plan.ts'
+
+export type Ready = { readonly identity: Report['identity']; readonly socket: string }
 
 export type LauncherOptions = {
   /** The native program. */
@@ -28,8 +30,8 @@ export type LauncherOptions = {
 }
 
 export type Launcher = {
-  readonly identity: Report['identity']
-  readonly features: readonly string[]
+  /** Resolves when it has answered START. Rejects with its refusal. Nothing else has to wait for it. */
+  readonly ready: Promise<Ready>
   /** Opens a sandbox's connection with `first` as what is said on it. */
   open(box: string, first: Uint8Array): Promise<{ readonly channel: Channel; readonly gone: Promise<Gone> }>
   changes(box: string): Promise<Changes>
@@ -45,9 +47,9 @@ const RANGE_BASE = 0x1000_0000
 const RANGE_COUNT = 16_384
 const START_MS = 10_000
 
-export const startLauncher = async (options: LauncherOptions): Promise<Launcher> => {
+export const startLauncher = (options: LauncherOptions): Launcher => {
   // A session of its own: Ctrl-C in the caller's terminal is for the caller to hand on. Nothing of the environment goes in.
-  const child = spawn(options.program, ['launcher'], { cwd: '/', env: {}, detached: true, stdio: ['ignore', 'ignore', 'pipe', 'pipe'] })
+  const child = spawn(options.program, ['launcher'], { cwd: '/', env: {}, detached: true, stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'] })
   const complaint: Buffer[] = []
   child.stderr!.on('data', (bytes: Buffer) => {
     if (complaint.length < 16) complaint.push(bytes)
@@ -60,16 +62,18 @@ export const startLauncher = async (options: LauncherOptions): Promise<Launcher>
   })
 
   const control = child.stdio[3] as Socket
+  // The connection of the first box comes with the launcher: whoever wants one box need not wait until there is a socket to connect to.
+  let first: Socket | undefined = child.stdio[4] as Socket
+  first.unref()
   const reader = new FrameReader(FRAME_LIMIT_OUT)
   const boxes = new Map<string, (gone: Gone) => void>()
   const asked = new Map<number, { resolve: (changes: Changes) => void; reject: (error: SandlotError) => void }>()
   let nextRequest = 1
   let closing = false
   let started: { resolve: (fields: Fields) => void; reject: (error: SandlotError) => void } | undefined
-  const ready = new Promise<Fields>((resolve, reject) => {
+  const answer = new Promise<Fields>((resolve, reject) => {
     started = { resolve, reject }
   })
-  ready.catch(() => {})
 
   const fail = (message: string): void => {
     const error = new SandlotError('launcher.failed', `the launcher ended: ${message}`)
@@ -130,17 +134,27 @@ export const startLauncher = async (options: LauncherOptions): Promise<Launcher>
     child.kill('SIGKILL')
     fail('it did not answer within 10 seconds')
   }, START_MS)
-  let answer: Fields
-  try {
-    answer = await ready
-  } catch (error) {
-    control.destroy()
-    throw error
-  } finally {
-    clearTimeout(deadline)
-    started = undefined
-  }
-  control.unref()
+  const ready = answer.then(
+    (fields): Ready => {
+      clearTimeout(deadline)
+      started = undefined
+      if (holds === 0) control.unref()
+      const identity = fields.text(tags.IDENTITY)
+      if (identity !== 'range' && identity !== 'subordinate' && identity !== 'single') {
+        throw new SandlotError('internal', `the launcher names an identity that is not known: ${identity}`)
+      }
+      return { identity, socket: fields.text(tags.SOCKET) ?? '' }
+    },
+    (error: unknown) => {
+      clearTimeout(deadline)
+      started = undefined
+      control.destroy()
+      first?.destroy()
+      throw error
+    },
+  )
+  ready.catch(() => {})
+
   // The control channel alone does not keep the process running; an answer that somebody waits for does.
   let holds = 0
   const hold = (): void => {
@@ -149,10 +163,14 @@ export const startLauncher = async (options: LauncherOptions): Promise<Launcher>
   const unhold = (): void => {
     if (--holds === 0) control.unref()
   }
-  const socket = answer.text(tags.SOCKET) ?? ''
-  const identity = answer.text(tags.IDENTITY)
-  if (identity !== 'range' && identity !== 'subordinate' && identity !== 'single') {
-    throw new SandlotError('internal', `the launcher names an identity that is not known: ${identity}`)
+  const connectAnew = async (box: string): Promise<Socket> => {
+    try {
+      const { socket } = await ready
+      return await connectTo(socket)
+    } catch (cause) {
+      boxes.delete(box)
+      throw isSandlotError(cause) ? cause : new SandlotError('launcher.failed', 'the launcher does not answer on its socket', { cause })
+    }
   }
 
   const request = (kind: number, box: string): number => {
@@ -162,17 +180,14 @@ export const startLauncher = async (options: LauncherOptions): Promise<Launcher>
   }
 
   return {
-    identity,
-    features: answer.texts(tags.FEATURE),
-    open: async (box, first) => {
+    ready,
+    open: async (box, order) => {
       if (closing) throw new SandlotError('sandbox.lost', 'the driver is closed')
       const gone = new Promise<Gone>((resolve) => boxes.set(box, resolve))
-      const stream = await connectTo(socket).catch((cause: unknown) => {
-        boxes.delete(box)
-        throw new SandlotError('launcher.failed', 'the launcher does not answer on its socket', { cause })
-      })
-      stream.write(first)
-      return { channel: channelOf(stream), gone }
+      const stream = first?.destroyed === false ? first : await connectAnew(box)
+      first = undefined
+      stream.write(order)
+      return { channel: explained(channelOf(stream), ready), gone }
     },
     changes: async (box) => {
       if (!boxes.has(box)) throw new SandlotError('sandbox.lost', 'the sandbox is gone')
@@ -200,6 +215,12 @@ export const startLauncher = async (options: LauncherOptions): Promise<Launcher>
     },
   }
 }
+
+// A launcher that refuses to start closes everything: its refusal says more than the closed connection.
+const explained = (channel: Channel, ready: Promise<unknown>): Channel => ({
+  ...channel,
+  onEnd: (listener) => channel.onEnd((cause) => void ready.then(() => listener(cause), listener)),
+})
 
 const describeStatus = (status: number): string => {
   const signal = status & 0x7f
