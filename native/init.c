@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -249,6 +250,14 @@ _Noreturn void refuse(int channel, const char *code, const char *step, const cha
     ssize_t sent = write(channel, b.bytes + at, b.used - at);
     if (sent >= 0) at += (size_t)sent;
     else if (errno != EINTR && (errno != EAGAIN || poll(&(struct pollfd){.fd = channel, .events = POLLOUT}, 1, 1000) != 1)) break;
+  }
+  // A unix socket closed with unread bytes in it (HELLO and EXEC may be there already) is reset, and the engine would see that in place of our words: so
+  // what it has sent is read away until it closes.
+  shutdown(channel, SHUT_WR);
+  for (int turns = 0; turns < 100 && poll(&(struct pollfd){.fd = channel, .events = POLLIN}, 1, 1000) == 1; turns++) {
+    static uint8_t waste[65536];
+    ssize_t got = read(channel, waste, sizeof waste);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) break;
   }
   _exit(113);
 }

@@ -33,8 +33,8 @@ static int state_open(int *launchers, struct fault *f) {
   int state = open(host.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (state < 0) return fault_set(f, code, "open the state directory", host.state, errno);
   if (fstat(state, &at) < 0 || at.st_uid != geteuid() || (at.st_mode & 022)) return fault_set(f, code, "the state directory must be ours, and writable by nobody else", host.state, EACCES);
-  mkdirat(state, "launcher", 0700);
-  mkdirat(state, "box", 0700);
+  if ((mkdirat(state, "launcher", 0700) < 0 && errno != EEXIST) || (mkdirat(state, "box", 0700) < 0 && errno != EEXIST))
+    return fault_set(f, code, "make directories in the state directory", host.state, errno);
   *launchers = openat(state, "launcher", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   int boxes = openat(state, "box", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   // As a mount of its own, attached nowhere: the overlays of a box name their upper in its mountinfo, and below this there is no host path to tell.

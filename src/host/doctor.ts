@@ -159,6 +159,7 @@ const sandbox = (seen: Seen, trial: Trial | undefined): Check => {
   const setting = namespaceSetting(seen)
   if (trial === undefined) {
     if (setting !== undefined) return failed(name, setting.says, setting.fix)
+    if (seen.state instanceof Error) return missing(name, 'not tried: there is no state directory')
     return missing(name, 'not tried: the native program is not there yet', 'run any command once, e.g. sandlot run -- true')
   }
   const { error } = trial

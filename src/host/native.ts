@@ -4,7 +4,7 @@
 import { accessSync, constants, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from './node-fs.ts'
 import { basename, delimiter, join } from 'node:path'
 import { codes, SandlotError } from '../model/error.ts'
-import { installation } from './paths.ts'
+import { cacheHint, installation } from './paths.ts'
 
 export type NativeOptions = {
   /** An existing directory of ours, 0700. */
@@ -68,7 +68,7 @@ export const openNative = async (options: NativeOptions): Promise<string> => {
   } catch (error) {
     if (error instanceof SandlotError) throw error
     const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOSPC' || code === 'EDQUOT') throw new SandlotError('disk.full', `no space for the native program in ${options.cache}`, { cause: error })
+    if (code === 'ENOSPC' || code === 'EDQUOT') throw noSpace(options.cache, error)
     throw new SandlotError('state.unusable', `the cache ${options.cache} cannot hold the native program: ${code ?? String(error)}`, {
       hint: 'set XDG_CACHE_HOME to a directory of your own',
       cause: error,
@@ -183,7 +183,7 @@ const compile = async (options: NativeOptions, sources: readonly SourceFile[], p
       result = await run(compiler, [...nativeFlags, '-o', output, ...files], options.environment, temporary)
       if (result.status === 0) options.onProgress?.('the native program was compiled with warnings')
     }
-    if (result.status !== 0) throw compileError(result.text, compiler)
+    if (result.status !== 0) throw compileError(result.text, compiler, options.cache)
     requireProgram(output)
     renameSync(output, program)
   } finally {
@@ -248,8 +248,11 @@ const run = async (command: readonly string[], args: readonly string[], environm
 
 const FIRST_LINES = 3
 
-const compileError = (text: string, compiler: readonly string[]): SandlotError => {
-  if (/No space left on device|Disk quota exceeded/.test(text)) return new SandlotError('disk.full', 'no space to compile the native program')
+const noSpace = (cache: string, cause?: unknown): SandlotError =>
+  new SandlotError('disk.full', `no space to compile the native program in ${cache}`, { hint: cacheHint, cause })
+
+const compileError = (text: string, compiler: readonly string[], cache: string): SandlotError => {
+  if (/No space left on device|Disk quota exceeded/.test(text)) return noSpace(cache)
   if (/cannot find -lc\b|unable to find library -lc\b|cannot find .*libc\.a|crtbeginT\.o/.test(text))
     return unavailable('the C library for static programs is missing', 'static')
   if (/fatal error: .*(?:No such file or directory|file not found)/.test(text)) {

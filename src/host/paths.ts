@@ -81,6 +81,9 @@ const openCache = (environment: NodeJS.ProcessEnv, home: string | undefined, sta
   return openDirectory(`${state}/cache`, 'cache', judged)
 }
 
+/** For an error that has to do with the cache alone. */
+export const cacheHint = 'free space there, or set XDG_CACHE_HOME to a directory of your own'
+
 /** Makes `path` where it is absent and checks that it is safe. Returns it without symbolic links. `judged`: parents that need no second look. */
 export const openDirectory = (path: string, what: 'state' | 'cache', judged = new Set<string>()): string => {
   const name = what === 'state' ? 'the state directory' : 'the cache directory'
@@ -103,7 +106,12 @@ export const openDirectory = (path: string, what: 'state' | 'cache', judged = ne
   } catch (error) {
     if (error instanceof SandlotError) throw error
     const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOSPC' || code === 'EDQUOT') throw new SandlotError('disk.full', `no space for ${name} ${path}`, { detail: { path }, cause: error })
+    if (code === 'ENOSPC' || code === 'EDQUOT')
+      throw new SandlotError('disk.full', `no space for ${name} ${path}`, {
+        ...(what === 'cache' && { hint: cacheHint }),
+        detail: { path },
+        cause: error,
+      })
     throw unusable(reasonOf(code), error)
   }
 }

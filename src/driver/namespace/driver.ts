@@ -105,6 +105,9 @@ const reportOf = (identity: Report['identity'], spec: BoxSpec, features: readonl
       const [layer = text, reason = text] = text.split(/: (.*)/s)
       return { layer, reason }
     }),
+    ...(spec.plan.some((step) => 'upper' in step && step.upper.kind === 'memory')
+      ? [{ layer: 'upper', reason: 'writes are kept in memory: the state directory lies where no overlay can be above it' }]
+      : []),
     { layer: 'limits', reason: 'memory, processes, cpu and disk are not limited yet' },
     { layer: 'Landlock', reason: 'not used yet' },
   ],
