@@ -106,7 +106,7 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
   const maybeRelease = (): void => {
     if ((state !== 'ended' && state !== 'unstarted') || open.size > 0) return
     log.close()
-    init.send(fieldFrame(kinds.RELEASE, id))
+    init.sendLater(fieldFrame(kinds.RELEASE, id))
     init.release(id)
     init.unhold()
   }

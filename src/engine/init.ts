@@ -17,6 +17,8 @@ export type InitConnection = {
   /** Forgets a stream. */
   release(id: number): void
   send(bytes: Uint8Array): void
+  /** Sends with the next frame, or a moment later: for what nobody waits for. */
+  sendLater(bytes: Uint8Array): void
   /** Resolves when what was sent has left. */
   drained(): Promise<void>
   /** Counts reasons to keep the process running: while there is one, the connection does. */
@@ -25,7 +27,9 @@ export type InitConnection = {
   close(): void
 }
 
-/** `first`: further frames for the same write as HELLO. */
+// How long a frame may wait for another one to travel with.
+const LATER_MS = 20
+
 export const connectInit = (connection: Connection): InitConnection => {
   const reader = new FrameReader(FRAME_LIMIT_OUT)
   const streams = new Map<number, { onFrame: (frame: Frame) => void; onLost: (error: SandlotError) => void }>()
@@ -37,8 +41,20 @@ export const connectInit = (connection: Connection): InitConnection => {
   const ended = Promise.withResolvers<SandlotError | undefined>()
   welcome.promise.catch(() => {})
 
+  let later: Uint8Array[] = []
+  let timer: NodeJS.Timeout | undefined
+  const flushLater = (): void => {
+    if (later.length === 0) return
+    clearTimeout(timer)
+    timer = undefined
+    const frames = later
+    later = []
+    if (over === undefined) for (const bytes of frames) connection.write(bytes)
+  }
+
   const end = (error: SandlotError | undefined): void => {
     if (over !== undefined) return
+    clearTimeout(timer)
     over = { error }
     connection.close()
     const lost = error ?? new SandlotError('sandbox.lost', 'the sandbox was destroyed')
@@ -102,7 +118,13 @@ export const connectInit = (connection: Connection): InitConnection => {
       streams.delete(id)
     },
     send: (bytes) => {
-      if (over === undefined) connection.write(bytes)
+      if (over !== undefined) return
+      flushLater()
+      connection.write(bytes)
+    },
+    sendLater: (bytes) => {
+      later.push(bytes)
+      timer ??= setTimeout(flushLater, LATER_MS).unref()
     },
     drained: () => connection.drained(),
     hold: () => {

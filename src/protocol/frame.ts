@@ -210,7 +210,12 @@ export class FieldWriter {
   }
 
   text(tag: number, value: string): this {
-    return this.bytes(tag, encoder.encode(value))
+    // At most three bytes a code unit: room is made for that, and what is not used is given back.
+    const at = this.#head(tag, 3 * value.length, 0)
+    const { written } = encoder.encodeInto(value, this.#bytes.subarray(at))
+    this.#view.setUint32(at - 4, written, true)
+    this.#used = at + written
+    return this
   }
 
   texts(tag: number, values: Iterable<string>): this {
