@@ -115,6 +115,7 @@ enum tag {
   TAG_EPOCH = 54,       // [u32] which engine speaks; a later one takes over, an earlier one is refused
   TAG_ON_EOF = 55,      // [u32] 0 = end of the channel destroys, 1 = it does not
   TAG_CAUSE = 56,       // [u32] enum cause
+  TAG_SECRET = 57,      // [bytes] 16 to 64, of START and of every CREATE: who cannot name it is not our engine
 };
 
 enum entry { ENTRY_DIRECTORY = 1, ENTRY_FILE = 2, ENTRY_LINK = 3 };

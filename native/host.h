@@ -15,7 +15,7 @@ struct host {
   uint32_t sub_count;   // subordinate: ids 1..sub_count exist in it
   uint32_t range_base, range_count;
   char launcher[33];
-  char *state;
+  char *state, *secret;
   int proc;     // /proc of the host, O_PATH
   int boxes;    // STATE/box
   int own;      // STATE/launcher/<id>

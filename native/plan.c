@@ -154,6 +154,10 @@ static int create_field(const struct field *x, struct plan *p, struct fault *f) 
       p->filter = x->bytes;
       p->filter_length = x->length;
       return 0;
+    case TAG_SECRET:
+      p->secret = x->bytes;
+      p->secret_length = x->length;
+      return 0;
     case TAG_CGROUP:
       if (number(x, &value, f)) return -1;
       p->cgroup = value != 0;
@@ -224,6 +228,7 @@ static int start_field(const struct field *x, struct start *s, struct fault *f) 
     case TAG_GENERATION: return number(x, &value, f) ? -1 : value < 1 ? fault_set(f, "unsupported", "generation of the protocol", NULL, 0) : 0;
     case TAG_STATE: return path(x, &s->state, f, "state directory");
     case TAG_LAUNCHER: return text(x, &s->launcher, f, "id of the launcher") ? -1 : word(s->launcher, 32) ? 0 : fault_set(f, bad, "id of the launcher", s->launcher, 0);
+    case TAG_SECRET: return text(x, &s->secret, f, "secret of the launcher") ? -1 : x->length >= 16 && x->length <= 64 ? 0 : fault_set(f, bad, "length of a secret", NULL, 0);
     case TAG_PERMIT:
       if (s->permit_count == STEP_LIMIT) return fault_set(f, bad, "too many permitted directories", NULL, 0);
       s->permits = grown(s->permits, s->permit_count, sizeof *s->permits);
@@ -248,7 +253,7 @@ int start_parse(const uint8_t *payload, size_t length, struct start *out, struct
   while ((got = field_next(payload, length, &at, &x)) > 0)
     if (start_field(&x, out, f)) return -1;
   if (walked(got, f)) return -1;
-  if (!out->state || !out->launcher) return fault_set(f, bad, "START without a state directory or an id", NULL, 0);
+  if (!out->state || !out->launcher || !out->secret) return fault_set(f, bad, "START without a state directory, an id or a secret", NULL, 0);
   if (!out->range_base) out->range_base = 0x10000000;
   if (!out->range_count) out->range_count = 8192;
   if (out->range_base < RANGE_FLOOR || ((uint64_t)out->range_base + (uint64_t)out->range_count * 65536) > 0xfffe0000u) return fault_set(f, bad, "range of ids", NULL, 0);

@@ -38,6 +38,8 @@ struct plan {
   bool cgroup;
   const uint8_t *filter;  // inside the payload
   size_t filter_length;
+  const uint8_t *secret;  // inside the payload
+  size_t secret_length;
 };
 
 // Fills `out` from the payload of CREATE; -1 with a fault. Free in both cases.
@@ -53,7 +55,7 @@ struct skeleton_entry {
 };
 
 struct start {
-  char *state, *launcher;
+  char *state, *launcher, *secret;
   char **permits;
   unsigned permit_count;
   uint32_t range_base, range_count;

@@ -84,6 +84,7 @@ int start_open(const uint8_t *payload, size_t length, int *listener, struct faul
   umask(077);
   if (start_parse(payload, length, &start, f)) return -1;
   host.state = start.state;
+  host.secret = start.secret;
   snprintf(host.launcher, sizeof host.launcher, "%s", start.launcher);
   host.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (host.proc < 0) return fault_set(f, "unsupported", "open /proc", NULL, errno);

@@ -57,7 +57,7 @@ export const beginLocal = (options: LocalOptions = {}): Beginning => {
   const launch = async (): Promise<Launcher> => {
     const found = program()
     const start = (file: string): Launcher =>
-      startLauncher({ program: file, stateDirectory: openedPlaces().state, id, skeleton: makeSkeleton(facts()), permit: [] })
+      startLauncher({ program: file, stateDirectory: openedPlaces().state, id, secret: randomId(), skeleton: makeSkeleton(facts()), permit: [] })
     // No await where the program is there: the launcher starts before this returns.
     return typeof found === 'string' ? start(found) : start(await found)
   }

@@ -133,11 +133,15 @@ const reasonOf = (code: string | undefined): string => {
   }
 }
 
-// In a parent that anybody may write and that is not sticky, anybody may put another directory in our place.
+// In a parent that anybody may write and that is not sticky, anybody may put another directory in our place; in one that belongs to somebody else, that one
+// may. In a user namespace whoever has no id in it shows as the overflow id: the host's root among them.
+const OVERFLOW_ID = 65534
+
 const judgeParents = (real: string, unusable: (reason: string) => SandlotError, judged: Set<string>): void => {
   for (let at = dirname(real); !judged.has(at); at = dirname(at)) {
     const parent = lstatSync(at)
     if ((parent.mode & 0o002) !== 0 && (parent.mode & 0o1000) === 0) throw unusable(`lies in ${at}, which anybody can write`)
+    if (parent.uid !== 0 && parent.uid !== OVERFLOW_ID && !isOurs(parent)) throw unusable(`lies in ${at}, which belongs to user ${parent.uid}`)
     judged.add(at)
   }
 }

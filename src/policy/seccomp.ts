@@ -73,6 +73,8 @@ export const byArgument: ReadonlyMap<string, Verdict> = new Map<string, Verdict>
   ['openat', openMode(2)],
   ['mknod', nodeMode(1)],
   ['mknodat', nodeMode(2)],
+  // RENAME_WHITEOUT makes a device node (0, 0) where a file was, on the host's disk where a directory is writable for real.
+  ['renameat2', refuseIf([{ arg: 4, anyOf: 4 }])],
   // TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: typing into the caller's terminal, taking the console, line disciplines.
   ['ioctl', refuseIf([{ arg: 1, oneOf: [0x5412, 0x541c, 0x541d, 0x5423] }])],
   // PER_LINUX and PER_LINUX32, each with and without UNAME26, and the question what it is now: nothing that makes addresses predictable or data executable.

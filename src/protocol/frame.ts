@@ -106,6 +106,7 @@ export const tags = {
   EPOCH: 54,
   ON_EOF: 55,
   CAUSE: 56,
+  SECRET: 57,
 } as const
 
 export type Frame = {

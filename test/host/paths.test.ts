@@ -68,6 +68,13 @@ test('a directory in which anybody can put another in its place is refused, a st
   openDirectory(join(parent, 'state'), 'state')
 })
 
+test('a directory below one of somebody else is refused', { skip: isRoot ? false : 'only root can give things away' }, () => {
+  const parent = fresh()
+  mkdirSync(join(parent, 'state'), { mode: 0o700 })
+  chownSync(parent, 12345, 12345)
+  assert.throws(() => openDirectory(join(parent, 'state'), 'state'), unusable(/which belongs to user 12345/))
+})
+
 test('a link of our own is followed, and the answer has no link in it', () => {
   const home = fresh()
   mkdirSync(join(home, 'disk'), { mode: 0o700 })

@@ -72,6 +72,10 @@ const cases: readonly (readonly [name: string, args: readonly number[], verdict:
   ['mknodat', [3, 0, 0o020_600, 0x501], eperm],
   ['mknodat', [3, 0, 0o060_600, 0x801], eperm],
   ['mknodat', [3, 0, 0o102_755, 0], eperm],
+  ['renameat2', [4, 4, 4, 4, 1], allow], // NOREPLACE
+  ['renameat2', [3, 0, 3, 0, 2], allow], // EXCHANGE
+  ['renameat2', [3, 0, 3, 0, 4], eperm], // WHITEOUT
+  ['renameat2', [3, 0, 3, 0, 5], eperm],
   ['ioctl', [0, 0x5401], allow], // TCGETS
   ['ioctl', [0, 0x5413], allow], // TIOCGWINSZ
   ['ioctl', [0x5412, 0x5410], allow],

@@ -38,7 +38,7 @@ export const createNamespaceDriver = (launch: () => Promise<Launcher>, started?:
   const create = async (spec: BoxSpec): Promise<Box> => {
     const to = await launched()
     const first = fieldFrame(kinds.CREATE, 0, (fields) => {
-      fields.u32(tags.GENERATION, GENERATION).text(tags.BOX, spec.id).text(tags.HOSTNAME, spec.hostname).u32(tags.CGROUP, 1)
+      fields.u32(tags.GENERATION, GENERATION).text(tags.BOX, spec.id).text(tags.SECRET, to.secret).text(tags.HOSTNAME, spec.hostname).u32(tags.CGROUP, 1)
       putPlan(fields, spec.plan)
       if (spec.filter !== undefined) fields.bytes(tags.FILTER, spec.filter)
     })

@@ -25,6 +25,8 @@ export type LauncherOptions = {
   /** Letters and digits, at most 32. */
   readonly id: string
   readonly skeleton: readonly SkeletonEntry[]
+  /** Known to this engine and its launcher alone: a connection that does not name it is closed. 16 to 64 letters and digits. */
+  readonly secret: string
   /** Directories below which host sources may lie; empty = the engine is the authority. */
   readonly permit: readonly string[]
 }
@@ -32,6 +34,8 @@ export type LauncherOptions = {
 export type Launcher = {
   /** Resolves when it has answered START. Rejects with its refusal. Nothing else has to wait for it. */
   readonly ready: Promise<Ready>
+  /** What every CREATE has to name. */
+  readonly secret: string
   /** Opens a sandbox's connection with `first` as what is said on it. */
   open(box: string, first: Uint8Array): Promise<{ readonly channel: Channel; readonly gone: Promise<Gone> }>
   changes(box: string): Promise<Changes>
@@ -123,6 +127,7 @@ export const startLauncher = (options: LauncherOptions): Launcher => {
         .u32(tags.GENERATION, GENERATION)
         .text(tags.STATE, options.stateDirectory)
         .text(tags.LAUNCHER, options.id)
+        .text(tags.SECRET, options.secret)
         .texts(tags.PERMIT, options.permit)
         .u32(tags.RANGE_BASE, RANGE_BASE)
         .u32(tags.RANGE_COUNT, RANGE_COUNT)
@@ -181,6 +186,7 @@ export const startLauncher = (options: LauncherOptions): Launcher => {
 
   return {
     ready,
+    secret: options.secret,
     open: async (box, order) => {
       if (closing) throw new SandlotError('sandbox.lost', 'the driver is closed')
       const gone = new Promise<Gone>((resolve) => boxes.set(box, resolve))
