@@ -2,18 +2,12 @@
 // together, so a long output would make this process that much larger. So the young generation, where they all are, is swept after every few MiB: half a
 // millisecond each time.
 
-const STEP_BYTES = 3 * 1024 * 1024
-
 type Collect = (options: { type: 'minor' }) => void
 
-let passed = 0
 let collect: Collect | undefined
 
-/** Told of bytes that have passed through. */
-export const passedThrough = (bytes: number): void => {
-  passed += bytes
-  if (passed < STEP_BYTES) return
-  passed = 0
+/** Sweeps the young generation. */
+export const sweepYoung = (): void => {
   collect ??= collector()
   collect({ type: 'minor' })
 }

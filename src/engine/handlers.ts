@@ -7,7 +7,7 @@ import type { Exec } from './exec.ts'
 import { recordable } from './record.ts'
 import type { System } from './system.ts'
 
-export const createHandlers = (core: () => EngineCore, system: System): Handlers => {
+export const createHandlers = (core: () => EngineCore, system: () => Promise<System>): Handlers => {
   /** Runs `act`, then appends what was asked and what came of it. */
   const recorded = async <T>(operation: string, input: unknown, act: () => Promise<T>, told: (result: T) => unknown = () => 'ok'): Promise<T> => {
     const atMs = Date.now()
@@ -115,7 +115,7 @@ export const createHandlers = (core: () => EngineCore, system: System): Handlers
         },
         (outcome) => ({ outcome }),
       ),
-    'system.doctor': () => system.doctor(),
-    'system.version': async () => system.version(),
+    'system.doctor': async () => (await system()).doctor(),
+    'system.version': async () => (await system()).version(),
   }
 }

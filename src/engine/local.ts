@@ -19,7 +19,6 @@ import { beginLocal, type Beginning, type LocalOptions } from './begin.ts'
 import { createEngineCore, type EngineCore, type Planned } from './engine.ts'
 import { createHandlers } from './handlers.ts'
 import { openRecord } from './record.ts'
-import { lazySystem } from './system.ts'
 import { userOf } from './user.ts'
 
 export type LocalEngine = {
@@ -100,10 +99,7 @@ export const createLocalEngine = (options: LocalOptions = {}, beginning: Beginni
   }
 
   return {
-    handlers: createHandlers(
-      core,
-      lazySystem(environment, async () => beginning.program(), tryOut),
-    ),
+    handlers: createHandlers(core, async () => (await import('./system.ts')).createSystem(environment, async () => beginning.program(), tryOut)),
     get stateDirectory() {
       return beginning.places().state
     },

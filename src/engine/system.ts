@@ -1,4 +1,4 @@
-// What is asked of sandlot itself rather than of a sandbox. Loaded when asked: no command pays for the doctor.
+// What is asked of sandlot itself rather than of a sandbox. Loaded when asked: no command pays for it.
 
 import type { Trial } from '../host/doctor.ts'
 import { GENERATION } from '../protocol/generation.ts'
@@ -9,7 +9,7 @@ export type System = {
   version(): Promise<{ readonly version: string; readonly generation: number; readonly node: string; readonly platform: string }>
 }
 
-export const lazySystem = (environment: NodeJS.ProcessEnv, prepare: () => Promise<unknown>, tryOut: () => Promise<Trial>): System => ({
+export const createSystem = (environment: NodeJS.ProcessEnv, prepare: () => Promise<unknown>, tryOut: () => Promise<Trial>): System => ({
   doctor: async () => {
     const { diagnose } = await import('../host/doctor.ts')
     // The program is compiled first, so that a sandbox can be tried; why it could not be is told by the doctor himself.
