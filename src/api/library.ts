@@ -2,7 +2,8 @@
 
 import { constants } from 'node:os'
 import { createClient, type Client } from '../client/client.ts'
-import { toLocalTransport } from './local.ts'
+import { checkInput } from '../protocol/check.ts'
+import { type LocalTransport, toLocalTransport } from './local.ts'
 import type { Capabilities } from '../driver/contract.ts'
 import { createLocalEngine, type LocalEngine } from '../engine/local.ts'
 import { SandlotError } from '../model/error.ts'
@@ -131,7 +132,7 @@ export type EngineOptions = {
 /** An engine of its own. Nothing is started before the first sandbox. Errors: `state.unusable`. */
 export const createEngine = (options: EngineOptions = {}): Engine => {
   const local: LocalEngine = createLocalEngine(options)
-  const client = createClient(toLocalTransport(local.handlers))
+  const client = createClient(checked(toLocalTransport(local.handlers)))
   const close = (): Promise<void> => local.close()
   return {
     stateDirectory: local.stateDirectory,
@@ -151,6 +152,22 @@ export const createEngine = (options: EngineOptions = {}): Engine => {
     [Symbol.asyncDispose]: close,
   }
 }
+
+// Who writes plain JavaScript has no compiler to say that an option is misspelt; one that is overlooked could open what was meant to be closed.
+const checked = (transport: LocalTransport): LocalTransport => ({
+  call: async (name, input, call) => {
+    checkInput(name, input)
+    return transport.call(name, input, call)
+  },
+  events: (name, input, call) => {
+    checkInput(name, input)
+    return transport.events(name, input, call)
+  },
+  send: async (name, input, bytes, call) => {
+    checkInput(name, input)
+    return transport.send(name, input, bytes, call)
+  },
+})
 
 let shared: Engine | undefined
 

@@ -6,6 +6,11 @@
 const { lstatSync, mkdirSync } = process.getBuiltinModule('node:fs')
 const { enableCompileCache } = process.getBuiltinModule('node:module')
 
+if (Number(process.versions.node.split('.', 1)[0]) < 24) {
+  process.stderr.write(`sandlot: Node ${process.versions.node} is too old\n  hint: install Node 24.12 or newer\n`)
+  process.exit(125)
+}
+
 const home = process.env.XDG_CACHE_HOME?.startsWith('/')
   ? process.env.XDG_CACHE_HOME
   : process.env.HOME?.startsWith('/')

@@ -1,6 +1,9 @@
-// What happens to signals while a command runs: the first one is passed on to all that came of it, the second ends it, the third leaves at once.
+// What happens to signals while a command runs. One that asks to end is passed on to all that came of it; the second ends it, the third leaves at once.
+// Those that only tell something are passed on each time. Stopping us stops the command, and going on lets it go on.
 
-const numbers = { SIGHUP: 1, SIGINT: 2, SIGQUIT: 3, SIGTERM: 15 } as const
+const ending = { SIGHUP: 1, SIGINT: 2, SIGQUIT: 3, SIGTERM: 15 } as const
+const telling = { SIGUSR1: 10, SIGUSR2: 12, SIGALRM: 14, SIGCONT: 18 } as const
+const SIGSTOP = 19
 
 export type Target = {
   /** Passes a signal on. */
@@ -20,7 +23,7 @@ export const catchSignals = (): Signals => {
   let last: number | undefined
   let count = 0
   let target: Target | undefined
-  for (const [name, number] of Object.entries(numbers)) {
+  for (const [name, number] of Object.entries(ending)) {
     process.on(name, () => {
       last = number
       count++
@@ -29,6 +32,12 @@ export const catchSignals = (): Signals => {
       else target.end()
     })
   }
+  for (const [name, number] of Object.entries(telling)) process.on(name, () => target?.signal(number))
+  process.on('SIGTSTP', () => {
+    target?.signal(SIGSTOP)
+    // A moment for the frame to leave before we stop ourselves.
+    setTimeout(() => process.kill(process.pid, 'SIGSTOP'), 5)
+  })
   return {
     get last() {
       return last

@@ -94,6 +94,12 @@ export const openInput = (unreadable: (error: Error) => void): { readonly bytes:
 /** Is this descriptor a terminal? Asks cheaply first: the module that knows is not loaded for anything else. */
 export const isTerminal = async (fd: number): Promise<boolean> => statOf(fd)?.isCharacterDevice() === true && (await import('node:tty')).isatty(fd)
 
+/** True when two descriptors lead to the same place: what is written to both keeps its order only when it comes as one. */
+export const isSameFile = (a: number, b: number): boolean => {
+  const [first, second] = [statOf(a), statOf(b)]
+  return first !== undefined && second !== undefined && first.dev === second.dev && first.ino === second.ino
+}
+
 const statOf = (fd: number): Stats | undefined => {
   try {
     return fstatSync(fd)

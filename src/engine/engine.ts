@@ -174,7 +174,10 @@ const forgetFinished = (execs: Map<string, Exec>): void => {
 }
 
 const requireArguments = (argv: readonly string[]): void => {
-  if (argv.length === 0 || argv[0] === '') throw new SandlotError('argument.invalid', 'a command needs a program: argv is empty')
+  if (argv.length === 0 || argv[0] === '')
+    throw new SandlotError('argument.invalid', 'a command needs a program, and its name is empty', {
+      hint: 'give the program first: sandlot run -- PROGRAM ...',
+    })
   const at = argv.findIndex((argument) => argument.includes('\0'))
   if (at >= 0) throw new SandlotError('argument.invalid', `argument ${at} holds a NUL byte, which no program can be given`)
 }

@@ -27,6 +27,7 @@ import {
 } from '../protocol/frame.ts'
 import type { InitConnection } from './init.ts'
 import { createLog } from './log.ts'
+import { after } from './timer.ts'
 
 export type ExecSpec = {
   readonly id: string
@@ -72,7 +73,7 @@ const GRACE_MS = 5_000
 const CREDIT_STEP = WINDOW / 4
 
 // Bytes of output that pass through before what was dropped of them is swept up; most commands never come that far.
-const SWEEP_STEP = 3 * 1024 * 1024
+const SWEEP_STEP = 2 * 1024 * 1024
 let unswept = 0
 
 const passedThrough = (bytes: number): void => {
@@ -98,7 +99,7 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
   let acknowledged = 0
   let limit = WINDOW
   let cancelled = false
-  let backstop: NodeJS.Timeout | undefined
+  let callOff = (): void => {}
   const stdin = { sent: 0, limit: 0, closed: spec.stdin === 'none', stopped: false, wake: () => {} }
   const watchers = new Set<() => void>()
   started.promise.catch(() => {})
@@ -106,7 +107,7 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
   const finish = (next: ExecState): void => {
     if (state === 'ended' || state === 'unstarted') return
     state = next
-    clearTimeout(backstop)
+    callOff()
     stdin.stopped = true
     stdin.wake()
     ended.resolve()
@@ -233,7 +234,7 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
     log.close()
     if (state !== 'ended' && state !== 'unstarted') {
       state = 'ended'
-      clearTimeout(backstop)
+      callOff()
       init.unhold()
     }
     stdin.stopped = true
@@ -258,10 +259,7 @@ export const startExec = (init: InitConnection, spec: ExecSpec, giveUp: (reason:
       if (spec.deadlineMs > 0) fields.u64(tags.DEADLINE_MS, spec.deadlineMs, FIELD_MUST)
     }),
   )
-  if (spec.deadlineMs > 0) {
-    backstop = setTimeout(() => giveUp('its init did not end a command at its deadline'), spec.deadlineMs + GRACE_MS)
-    backstop.unref()
-  }
+  if (spec.deadlineMs > 0) callOff = after(spec.deadlineMs + GRACE_MS, () => giveUp('its init did not end a command at its deadline'))
 
   async function* output(from: number, follow: boolean): AsyncGenerator<OutputEvent, void, void> {
     const reader = log.read(from)

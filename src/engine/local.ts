@@ -46,7 +46,10 @@ export const createLocalEngine = (options: LocalOptions = {}, beginning: Beginni
       user,
     }
     const host = beginning.facts()
-    const view = makeView(request, host, findPlaces(viewPlaces(request)))
+    const found = findPlaces(viewPlaces(request))
+    // Without a place of the caller's own, commands start in the first directory that was granted.
+    const first = input.here === undefined ? input.grants.find((grant) => found.get(grant.source)?.kind === 'directory') : undefined
+    const view = makeView(request.cwd === undefined && first !== undefined ? { ...request, cwd: first.target ?? first.source } : request, host, found)
     return { ...view, ...(request.root === 'host' && { explainAbsent: (program) => explainAbsent(program, view, host, input.tools) }) }
   }
 

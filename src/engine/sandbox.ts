@@ -8,6 +8,7 @@ import type { Report } from '../model/report.ts'
 import type { SandboxInfo, SandboxState } from '../model/sandbox.ts'
 import type { Exec } from './exec.ts'
 import type { InitConnection } from './init.ts'
+import { after } from './timer.ts'
 import type { User } from './user.ts'
 
 export type Sandbox = {
@@ -59,16 +60,14 @@ export const bringUp = async (spec: SandboxSpec, box: Box, init: InitConnection)
     (destroyed ??= (async () => {
       why = reason
       state = 'ending'
-      clearTimeout(ttl)
+      callOff()
       init.close()
       await box.destroy()
       state = 'ended'
       ended.resolve()
     })())
 
-  const ttl =
-    spec.ttlMs > 0 ? setTimeout(() => void destroy(new SandlotError('sandbox.lost', 'its time-to-live is over')), Math.min(spec.ttlMs, 2 ** 31 - 1)) : undefined
-  ttl?.unref()
+  const callOff = spec.ttlMs > 0 ? after(spec.ttlMs, () => void destroy(new SandlotError('sandbox.lost', 'its time-to-live is over'))) : () => {}
 
   void init.ended.then((error) => destroy(error))
   init.hold()

@@ -12,9 +12,7 @@ export type System = {
 export const createSystem = (environment: NodeJS.ProcessEnv, prepare: () => Promise<unknown>, tryOut: () => Promise<Trial>): System => ({
   doctor: async () => {
     const { diagnose } = await import('../host/doctor.ts')
-    // The program is compiled first, so that a sandbox can be tried; why it could not be is told by the doctor himself.
-    await prepare().catch(() => {})
-    return diagnose({ environment, tryOut })
+    return diagnose({ environment, prepare, tryOut })
   },
   version: async () => {
     const { readFileSync } = await import('node:fs')

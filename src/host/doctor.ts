@@ -18,13 +18,19 @@ export type Trial = { readonly made: true; readonly identity: 'range' | 'subordi
 
 export type DoctorOptions = {
   readonly environment: NodeJS.ProcessEnv
+  /** Compiles the native program where that has to be done. */
+  readonly prepare: () => Promise<unknown>
   /** Starts a launcher and makes a sandbox, if it can. It is only called when there is a program to start. */
   readonly tryOut: (program: string) => Promise<Trial>
 }
 
 /** Never throws; never needs root. */
 export const diagnose = async (options: DoctorOptions): Promise<Diagnosis> => {
-  const seen = lookAround(options.environment)
+  const unprepared = await options.prepare().then(
+    () => undefined,
+    (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
+  )
+  const seen = lookAround(options.environment, unprepared)
   const trial = seen.native.program === undefined ? undefined : await options.tryOut(seen.native.program)
   return judge(seen, trial)
 }
@@ -39,7 +45,7 @@ export type Seen = {
   readonly uid: number
   readonly user: string
   readonly state: Disk | SandlotError
-  readonly native: { readonly program: string | undefined; readonly compiler: string | undefined }
+  readonly native: { readonly program: string | undefined; readonly compiler: string | undefined; readonly error?: Error | undefined }
   /** Files of /proc, /sys and /etc by path; absent and unreadable ones are missing. */
   readonly files: ReadonlyMap<string, string>
   /** Programs on PATH by name. */
@@ -62,7 +68,7 @@ const FILES = [
   '/sys/kernel/security/lsm',
 ]
 
-export const lookAround = (environment: NodeJS.ProcessEnv): Seen => {
+export const lookAround = (environment: NodeJS.ProcessEnv, unprepared?: Error): Seen => {
   const { files, uid } = lookAt(FILES)
   const path = `${environment['PATH'] ?? ''}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin`
   const programs = new Map<string, string>()
@@ -92,7 +98,7 @@ export const lookAround = (environment: NodeJS.ProcessEnv): Seen => {
     uid,
     user,
     state,
-    native: { program, compiler: programs.get('cc') ?? programs.get('gcc') ?? programs.get('clang') },
+    native: { program, compiler: programs.get('cc') ?? programs.get('gcc') ?? programs.get('clang'), error: unprepared },
     files,
     programs,
     cgroupWritable: cgroupDirectories(files.get('/proc/self/mountinfo') ?? '', files.get('/proc/self/cgroup') ?? '').some(isWritable),
@@ -160,7 +166,7 @@ const sandbox = (seen: Seen, trial: Trial | undefined): Check => {
   if (trial === undefined) {
     if (setting !== undefined) return failed(name, setting.says, setting.fix)
     if (seen.state instanceof Error) return missing(name, 'not tried: there is no state directory')
-    return missing(name, 'not tried: the native program is not there yet', 'run any command once, e.g. sandlot run -- true')
+    return failed(name, 'not tried: there is no native program')
   }
   const { error } = trial
   if (setting !== undefined) return failed(name, `${setting.says} (${error.message})`, setting.fix)
@@ -207,6 +213,7 @@ const stateDirectory = (seen: Seen): Check => {
 const program = (seen: Seen): Check => {
   const name = 'native program'
   if (seen.native.program !== undefined) return ok(name, seen.native.program)
+  if (seen.native.error !== undefined) return failed(name, seen.native.error.message, isSandlotError(seen.native.error) ? seen.native.error.hint : undefined)
   if (seen.native.compiler !== undefined) return ok(name, `not compiled yet; ${seen.native.compiler} will do it at the first use`)
   return failed(name, 'neither the program nor a C compiler is there', packageHint('compiler', seen.files.get('/etc/os-release') ?? ''))
 }

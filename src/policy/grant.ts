@@ -76,6 +76,8 @@ export const placeGrants = (grants: readonly Grant[], host: HostFacts, found: Re
   return [...placed.values()]
 }
 
+const ACCESS: ReadonlySet<string> = new Set(['read', 'write', 'overlay'] satisfies Grant['access'][])
+
 const idsOf = (source: Found, access: Grant['access'], host: HostFacts): Ids =>
   access === 'read' && isBelow(source.path, OWNED_BY_SYSTEM) && !isWithin(source.path, host.homeReal) ? 'system' : 'owner'
 
@@ -93,6 +95,9 @@ const judgeSource = (grant: Grant, source: Found, host: HostFacts): void => {
   const say = (reason: string, hint: string): SandlotError => refused(grant.source, source.path, reason, hint)
   if (source.kind === 'other')
     throw say('it is neither a directory nor a file; a socket or a device speaks for the host', 'grant data, not a channel to a program')
+  // From plain JavaScript anything may come; what is not known opens nothing.
+  if (!ACCESS.has(grant.access))
+    throw new SandlotError('argument.invalid', `${path}: access must be read, write or overlay, not ${JSON.stringify(grant.access)}`)
   if (source.kind === 'file' && grant.access !== 'read') {
     // A mounted file cannot be replaced by rename(2), which is how most programs save: they would fail with EBUSY.
     throw say('a single file can only be read', `grant its directory, or use --read ${grant.source}`)

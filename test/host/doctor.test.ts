@@ -138,7 +138,7 @@ test('looking at this very host takes well under a second, writes only where it 
     tried++
     return made
   }
-  const { checks } = await diagnose({ environment: { HOME: home, PATH: process.env['PATH'] }, tryOut })
+  const { checks } = await diagnose({ environment: { HOME: home, PATH: process.env['PATH'] }, prepare: async () => {}, tryOut })
   assert.ok(performance.now() - start < 1000)
   assert.ok(checks.length >= 10)
   assert.equal(tried, 0, 'there is no program in this home yet')
@@ -146,7 +146,17 @@ test('looking at this very host takes well under a second, writes only where it 
 })
 
 test('a state directory that cannot be had is a finding, not an exception', async () => {
-  const { ok, checks } = await diagnose({ environment: { SANDLOT_STATE_DIR: '/proc/x', HOME: base }, tryOut: async () => made })
+  const { ok, checks } = await diagnose({ environment: { SANDLOT_STATE_DIR: '/proc/x', HOME: base }, prepare: async () => {}, tryOut: async () => made })
   assert.equal(ok, false)
   assert.equal(checks.find(({ name }) => name === 'state directory')?.state, 'failed')
+})
+
+test('where the native program cannot be had, sandboxes do not work here, and why is said', async () => {
+  const prepare = (): Promise<never> => Promise.reject(new SandlotError('native.unavailable', 'there is no C compiler', { hint: 'install one' }))
+  const { ok, checks } = await diagnose({ environment: { HOME: join(base, 'nobody'), PATH: '/usr/bin' }, prepare, tryOut: async () => made })
+  assert.equal(ok, false)
+  assert.deepEqual(
+    checks.filter(({ name }) => name === 'native program').map(({ state, says, fix }) => [state, says, fix]),
+    [['failed', 'there is no C compiler', 'install one']],
+  )
 })

@@ -9,7 +9,7 @@ import type { Input } from '../../protocol/operation/index.ts'
 import type { Command, Context } from '../command.ts'
 import type { CommonFlags, FlagTable, Parsed } from '../flags.ts'
 import { catchSignals } from '../signals.ts'
-import { isTerminal, openInput } from '../stdio.ts'
+import { isSameFile, isTerminal, openInput } from '../stdio.ts'
 
 const flags = {
   write: { field: 'sandbox.create.grants', kind: 'list', value: 'DIR', complete: 'directory', group: 'Files', doc: 'show DIR, writable for real' },
@@ -75,8 +75,10 @@ It sees the system directories and toolchains of this machine, read-only, and th
   run: async (parsed, context) => {
     if (parsed.rest.length === 0)
       throw new SandlotError('argument.invalid', 'there is no command to run', { hint: 'sandlot run -- COMMAND; sandlot run --help says more' })
-    const running = await begin(context, toCreate(parsed, currentDirectory()), toStart(parsed))
-    return parsed.has('json') ? collect(running, context) : pass(running, context)
+    requireText(parsed.rest)
+    const json = parsed.has('json')
+    const running = await begin(context, toCreate(parsed, currentDirectory()), { ...toStart(parsed), merge: !json && isSameFile(1, 2) })
+    return json ? collect(running, context) : pass(running, context)
   },
 } satisfies Command<typeof flags>
 
@@ -132,6 +134,15 @@ const AHEAD_BYTES = 1024 * 1024
 const toStart = (parsed: Flags): Omit<Input<'exec.start'>, 'sandbox'> => {
   const deadlineMs = parsed.number('timeout')
   return { argv: parsed.rest, reserveReader: true, logBytes: AHEAD_BYTES, ...(deadlineMs !== undefined && { deadlineMs }) }
+}
+
+// Node hands out arguments as text: bytes that are none have been replaced by then, and another file would be meant.
+const requireText = (words: readonly string[]): void => {
+  const at = words.findIndex((word) => word.includes('\uFFFD'))
+  if (at < 0 || process.getBuiltinModule('node:fs').readFileSync('/proc/self/cmdline').includes(Buffer.from(words[at]!))) return
+  throw new SandlotError('argument.invalid', `argument ${at} of the command is not UTF-8, and would reach it changed`, {
+    hint: 'let a shell inside make it: sandlot run -- sh -c ...',
+  })
 }
 
 const toVariable = (text: string): readonly [string, string] => {

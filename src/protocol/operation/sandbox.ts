@@ -75,7 +75,11 @@ export const sandboxCreate = {
           },
         ),
       ),
-      cwd: s.optional(s.string('directory inside in which commands start; left out: `here` if it shows, else the home directory inside', { minLength: 1 })),
+      cwd: s.optional(
+        s.string('directory inside in which commands start; left out: `here` if it shows, else the first granted directory, else the home directory inside', {
+          minLength: 1,
+        }),
+      ),
       grants: s.default(s.list(grant(s), 'directories and files of the host that show inside'), []),
       env: s.default(s.record(s.string('value'), 'environment variables of every command, over the ones a sandbox sets itself'), {}),
       user: s.default(s.string('who commands run as: `user`, `root`, `nobody`, or numbers as UID or UID:GID', { minLength: 1 }), 'user'),
