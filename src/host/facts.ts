@@ -7,6 +7,7 @@ import {
   constants,
   type Dirent,
   fstatSync,
+  lstatSync,
   openSync,
   readdirSync,
   readlinkSync,
@@ -61,7 +62,9 @@ const find = (path: string): Found | undefined => {
   const real = realOf(path)
   if (real === undefined) return undefined
   const stat = real === path ? first : statOf(real)
-  return stat === undefined ? undefined : foundOf(real, stat)
+  if (stat === undefined) return undefined
+  const found = foundOf(real, stat)
+  return real !== path && lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true ? { ...found, linked: true } : found
 }
 
 const foundOf = (path: string, stat: Stats): Found => ({

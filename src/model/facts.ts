@@ -13,6 +13,8 @@ export type Found = {
   readonly ino: number | undefined
   /** Everybody may read it (and, a directory, pass through it). */
   readonly open: boolean
+  /** What was asked for is itself a symbolic link to it. */
+  readonly linked?: boolean
 }
 
 /** A directory named by PATH that exists. */

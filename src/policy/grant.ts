@@ -98,6 +98,10 @@ const judgeSource = (grant: Grant, source: Found, host: HostFacts): void => {
   // From plain JavaScript anything may come; what is not known opens nothing.
   if (!ACCESS.has(grant.access))
     throw new SandlotError('argument.invalid', `${path}: access must be read, write or overlay, not ${JSON.stringify(grant.access)}`)
+  if (grant.access === 'write' && source.linked === true) {
+    // Whoever wrote its directory may have made it, an earlier command inside for one.
+    throw say('it is a link, and writes would go elsewhere', `name what you mean: --write ${source.path}`)
+  }
   if (source.kind === 'file' && grant.access !== 'read') {
     // A mounted file cannot be replaced by rename(2), which is how most programs save: they would fail with EBUSY.
     throw say('a single file can only be read', `grant its directory, or use --read ${grant.source}`)

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -367,6 +367,29 @@ print("done")`
         assert.equal(readFileSync(join(source, 'file'), 'utf8'), 'host\n')
         assert.ok(!existsSync(join(source, 'new')))
       })
+      test('a link is not granted for writing: a command inside may have made it', async () => {
+        const source = project('linked')
+        const link = join(scratch, 'link')
+        symlinkSync(source, link)
+        await assert.rejects(engine.create({ grants: [{ source: link, access: 'write' }] }), code('grant.refused'))
+        const fresh = await engine.create({ grants: [{ source: link, access: 'read' }] })
+        assert.equal(text((await fresh.run(['cat', join(link, 'file')])).stdout), 'host\n')
+        await fresh.destroy()
+      })
+      test('an access that is none, or an option that does not exist, is refused: nothing is opened by mistake', async () => {
+        const source = project('misspelt')
+        for (const access of ['ro', 'rw', 'Write', undefined]) {
+          await assert.rejects(engine.create({ grants: [{ source, access: access as 'read' }] }), code('argument.invalid'))
+        }
+        await assert.rejects(engine.create({ network: true } as object), code('argument.unknown'))
+        await assert.rejects(run(['true'], { timeout: 5 } as object), code('argument.unknown'))
+      })
+      test('without a directory of their own commands start in the first one granted', async () => {
+        const source = project('first')
+        const fresh = await engine.create({ grants: [{ source, access: 'read' }] })
+        assert.equal(text((await fresh.run(['pwd'])).stdout), `${source}\n`)
+        await fresh.destroy()
+      })
       test('a directory that is not there is refused by name', async () => {
         await assert.rejects(engine.create({ grants: [{ source: join(scratch, 'absent'), access: 'read' }] }), code('grant.not_found'))
       })
@@ -455,6 +478,10 @@ while True:
         await tree.signal('SIGTERM', { tree: true })
         assert.equal(exitCode(await tree.wait()), 143)
         await tree.ended()
+      })
+      test('a deadline beyond what a timer of Node holds is no deadline for now', async () => {
+        const { outcome } = await run(['true'], { timeoutMs: 10 ** 12 })
+        assert.equal(outcome.kind, 'exited')
       })
       test('cancelling ends the tree and says so', async () => {
         const exec = await (await box()).exec(sh('sleep 1000 & sleep 1000'))

@@ -46,7 +46,12 @@ const flags = {
   },
   user: { field: 'sandbox.create.user', value: 'NAME', group: 'Command' },
   timeout: { field: 'exec.start.deadlineMs', value: 'TIME', group: 'Limits', doc: 'end it, and all that came of it, after this long: 250ms, 30s, 5m' },
-  memory: { field: 'sandbox.create.memoryBytes', value: 'SIZE', group: 'Limits', doc: 'most memory that all its processes together may use: 512MiB, 2GiB' },
+  memory: {
+    field: 'sandbox.create.memoryBytes',
+    value: 'SIZE',
+    group: 'Limits',
+    doc: 'most memory that all its processes together may use: 512MiB, 2GiB (refused for now: cannot be enforced yet)',
+  },
   driver: { field: 'sandbox.create.driver', value: 'NAME' },
 } as const satisfies FlagTable
 
@@ -56,7 +61,7 @@ export const command = {
   usage: 'run [flags] [--] COMMAND [ARGUMENT...]',
   about: `Run a command in a sandbox of its own.
 
-It sees the system directories and toolchains of this machine, read-only, and the current directory, whose writes are kept aside and dropped at the end. It has no network, none of your other files and none of your environment. stdin, stdout, stderr, signals and the exit code pass through.`,
+It sees the system directories and toolchains of this machine, read-only, and the current directory, whose writes are kept aside and dropped at the end. It has no network, no terminal, none of your other files, and of your environment only language, time zone and terminal type. stdin, stdout, stderr, signals and the exit code pass through.`,
   examples: [
     ['sandlot run -- python3 script.py', 'nothing it does is kept'],
     ['sandlot run --write . -- make', 'what it writes below the current directory is kept'],
