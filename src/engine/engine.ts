@@ -28,7 +28,7 @@ export type Planner = (input: Given<'sandbox.create'>) => Planned
 export type EngineParts = {
   readonly driver: Driver
   readonly plan: Planner
-  readonly filter: () => Uint8Array | undefined
+  readonly filter: () => Promise<Uint8Array | undefined>
   readonly stateDirectory: string
   readonly record: Record
 }
@@ -85,8 +85,8 @@ export const createEngineCore = ({ driver, plan, filter, stateDirectory, record 
       const planned: Planned = plan(input)
       requireVariables(planned.env)
       const id = randomId()
-      await ready
-      const box = await driver.create({ id, hostname: input.hostname, plan: planned.plan, filter: filter() }, call)
+      const [loaded] = await Promise.all([filter(), ready])
+      const box = await driver.create({ id, hostname: input.hostname, plan: planned.plan, filter: loaded }, call)
       const init = connectInit(await box.connect())
       const sandbox = await bringUp(
         {

@@ -10,13 +10,13 @@ import { isSandlotError } from '../model/error.ts'
 import type { HostFacts } from '../model/facts.ts'
 import type { Trial } from '../host/doctor.ts'
 import { withDefaults } from '../protocol/fields.ts'
-import { filterFor } from '../policy/seccomp.ts'
 import { hostPathInside } from '../policy/mount.ts'
 import { makeView, type View, viewPlaces, type ViewRequest } from '../policy/view.ts'
 import type { Handlers } from '../protocol/handlers.ts'
 import type { Given } from '../protocol/operation/index.ts'
 import { beginLocal, type Beginning, type LocalOptions } from './begin.ts'
 import { createEngineCore, type EngineCore, type Planned } from './engine.ts'
+import { systemCallFilter } from './filter.ts'
 import { createHandlers } from './handlers.ts'
 import { openRecord } from './record.ts'
 import { userOf } from './user.ts'
@@ -70,7 +70,7 @@ export const createLocalEngine = (options: LocalOptions = {}, beginning: Beginni
       const { state } = beginning.places()
       const record = openRecord(join(state, 'record'), beginning.id)
       const driver = createNamespaceDriver(beginning.launch, launcher)
-      const engine = createEngineCore({ driver, plan, filter: () => filterFor(process.arch === 'arm64' ? 'arm64' : 'x64'), stateDirectory: state, record })
+      const engine = createEngineCore({ driver, plan, filter: () => systemCallFilter(beginning.places().cache), stateDirectory: state, record })
       const create: EngineCore['create'] = async (input, call) => {
         try {
           return await engine.create(input, call)

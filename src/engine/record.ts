@@ -40,7 +40,7 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
     if (waiting.length === 0 || failed) return
     let lines = ''
     for (const entry of waiting) {
-      const line = { engine, sequence: sequence++, at: new Date(entry.atMs).toISOString(), ...entry }
+      const line = { engine, sequence: sequence++, at: utc(entry.atMs), ...entry }
       if (!seal) {
         lines += `${JSON.stringify(line)}\n`
         continue
@@ -50,7 +50,7 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
       lines += `${body.slice(0, -1)},"hash":"${previous}"}\n`
     }
     waiting = []
-    const today = new Date().toISOString().slice(0, 10)
+    const today = utc(Date.now()).slice(0, 10)
     const file = join(directory, `${today}.jsonl`)
     try {
       if (!existsSync(file)) {
@@ -81,7 +81,7 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
 }
 
 const forgetOld = (directory: string): void => {
-  const oldest = new Date(Date.now() - KEEP_DAYS * 86_400_000).toISOString().slice(0, 10)
+  const oldest = utc(Date.now() - KEEP_DAYS * 86_400_000).slice(0, 10)
   for (const name of readdirSync(directory)) {
     if (/^\d{4}-\d\d-\d\d\.jsonl$/.test(name) && name.slice(0, 10) < oldest) unlinkSync(join(directory, name))
   }
@@ -93,4 +93,22 @@ export const recordable = (input: unknown): unknown => {
   return Object.fromEntries(
     Object.entries(input).map(([key, value]) => [key, key === 'env' && typeof value === 'object' && value !== null ? Object.keys(value) : value]),
   )
+}
+
+/** `2026-11-29T18:01:02.003Z`. Reckoned by hand: a Date makes the runtime read the time zone first, which a command that is over in milliseconds would feel. */
+export const utc = (ms: number): string => {
+  const days = Math.floor(ms / 86_400_000)
+  const rest = ms - days * 86_400_000
+  // Days to a date as Howard Hinnant's civil_from_days does it, in years that begin in March.
+  const shifted = days + 719_468
+  const era = Math.floor(shifted / 146_097)
+  const day = shifted - era * 146_097
+  const year = Math.floor((day - Math.floor(day / 1460) + Math.floor(day / 36_524) - Math.floor(day / 146_096)) / 365)
+  const ofYear = day - (365 * year + Math.floor(year / 4) - Math.floor(year / 100))
+  const march = Math.floor((5 * ofYear + 2) / 153)
+  const month = march < 10 ? march + 3 : march - 9
+  const date = [year + era * 400 + (month <= 2 ? 1 : 0), month, ofYear - Math.floor((153 * march + 2) / 5) + 1]
+  const time = [Math.floor(rest / 3_600_000), Math.floor(rest / 60_000) % 60, Math.floor(rest / 1000) % 60]
+  const two = (value: number): string => String(value).padStart(2, '0')
+  return `${date.map(two).join('-')}T${time.map(two).join(':')}.${String(rest % 1000).padStart(3, '0')}Z`
 }

@@ -16,7 +16,6 @@ import {
   type Stats,
   statSync,
 } from './node-fs.ts'
-import { totalmem } from 'node:os'
 import type { EtcFound, EtcRule, Found, HostFacts, PathEntry, Questions, TopEntry } from '../model/facts.ts'
 import type { Upper } from '../model/mount.ts'
 import type { Places } from './paths.ts'
@@ -233,4 +232,5 @@ const readAll = (descriptor: number, size: number): Uint8Array => {
 const GIB = 1024 ** 3
 
 /** In memory: a quarter of the machine's, at most 4 GiB, for each upper. */
-const upperOf = (memory: boolean): Upper => (memory ? { kind: 'memory', bytes: Math.min(4 * GIB, Math.floor(totalmem() / 4 / 4096) * 4096) } : { kind: 'disk' })
+const upperOf = (memory: boolean): Upper =>
+  memory ? { kind: 'memory', bytes: Math.min(4 * GIB, Math.floor(process.getBuiltinModule('node:os').totalmem() / 4 / 4096) * 4096) } : { kind: 'disk' }

@@ -2,9 +2,7 @@
 // every sandbox, so a directory counts only when it is ours, closed to others, and nobody else can put another one in its place.
 
 import { chmodSync, lstatSync, mkdirSync, realpathSync, type Stats, statfsSync } from './node-fs.ts'
-import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { SandlotError } from '../model/error.ts'
 
 export type Places = {
@@ -39,7 +37,7 @@ export const cacheDirectory = (environment: NodeJS.ProcessEnv): string | undefin
   below(environment['XDG_CACHE_HOME'], 'sandlot') ?? below(homeOf(environment), '.cache/sandlot')
 
 /** The package's own directory: two above this file, in a clone (src/host) as in a package (dist/host). */
-export const installation: string = realpathSync.native(fileURLToPath(new URL('../..', import.meta.url)))
+export const installation: string = realpathSync.native(`${import.meta.dirname}/../..`)
 
 const absolute = (path: string | undefined): string | undefined => (path !== undefined && path.startsWith('/') ? path : undefined)
 
@@ -53,7 +51,7 @@ const homeOf = (environment: NodeJS.ProcessEnv): string | undefined => {
   const named = absolute(environment['HOME'])?.replace(/(?<=.)\/+$/, '')
   if (named !== undefined && (process.geteuid?.() !== 0 || (lstat(named)?.uid ?? 0) === 0)) return named
   try {
-    return absolute(userInfo().homedir) ?? named
+    return absolute(process.getBuiltinModule('node:os').userInfo().homedir) ?? named
   } catch {
     return named
   }

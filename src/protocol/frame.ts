@@ -271,9 +271,9 @@ const setHeader = (bytes: Uint8Array, kind: number, id: number, flags: number, c
   return bytes
 }
 
-/** A frame of fields. */
-export const fieldFrame = (kind: number, id: number, fill: (fields: FieldWriter) => void = () => {}): Uint8Array => {
-  const fields = new FieldWriter(FRAME_HEADER)
+/** A frame of fields. `size`: how large it may become, so that a large one need not grow on the way; bytes. */
+export const fieldFrame = (kind: number, id: number, fill: (fields: FieldWriter) => void = () => {}, size = 512): Uint8Array => {
+  const fields = new FieldWriter(FRAME_HEADER, size)
   fill(fields)
   return setHeader(fields.written, kind, id, 0, 0)
 }

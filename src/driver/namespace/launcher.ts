@@ -1,9 +1,8 @@
 // The engine's end of the launcher: spawn it once, hold its control channel, connect once per box.
 // The control channel is the launcher's fd 3; when we die, however, it reads end of file and ends everything below it.
 
-import { spawn } from 'node:child_process'
 import { closeSync, constants, openSync } from '../../host/node-fs.ts'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { basename, dirname } from 'node:path'
 import type { Channel, Gone } from '../contract.ts'
 import { isSandlotError, SandlotError } from '../../model/error.ts'
@@ -53,7 +52,9 @@ const START_MS = 10_000
 
 export const startLauncher = (options: LauncherOptions): Launcher => {
   // A session of its own: Ctrl-C in the caller's terminal is for the caller to hand on. Nothing of the environment goes in.
-  const child = spawn(options.program, ['launcher'], { cwd: '/', env: {}, detached: true, stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'] })
+  const child = process
+    .getBuiltinModule('node:child_process')
+    .spawn(options.program, ['launcher'], { cwd: '/', env: {}, detached: true, stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'] })
   const complaint: Buffer[] = []
   child.stderr!.on('data', (bytes: Buffer) => {
     if (complaint.length < 16) complaint.push(bytes)
@@ -122,17 +123,22 @@ export const startLauncher = (options: LauncherOptions): Launcher => {
   void exited.then(fail)
 
   control.write(
-    fieldFrame(kinds.START, 0, (fields) => {
-      fields
-        .u32(tags.GENERATION, GENERATION)
-        .text(tags.STATE, options.stateDirectory)
-        .text(tags.LAUNCHER, options.id)
-        .text(tags.SECRET, options.secret)
-        .texts(tags.PERMIT, options.permit)
-        .u32(tags.RANGE_BASE, RANGE_BASE)
-        .u32(tags.RANGE_COUNT, RANGE_COUNT)
-      putSkeleton(fields, options.skeleton)
-    }),
+    fieldFrame(
+      kinds.START,
+      0,
+      (fields) => {
+        fields
+          .u32(tags.GENERATION, GENERATION)
+          .text(tags.STATE, options.stateDirectory)
+          .text(tags.LAUNCHER, options.id)
+          .text(tags.SECRET, options.secret)
+          .texts(tags.PERMIT, options.permit)
+          .u32(tags.RANGE_BASE, RANGE_BASE)
+          .u32(tags.RANGE_COUNT, RANGE_COUNT)
+        putSkeleton(fields, options.skeleton)
+      },
+      256 * 1024,
+    ),
   )
 
   const deadline = setTimeout(() => {
@@ -238,7 +244,7 @@ const connectTo = (path: string): Promise<Socket> =>
   new Promise((resolve, reject) => {
     const long = Buffer.byteLength(path) > 107
     const directory = long ? openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY) : -1
-    const stream = connect(long ? `/proc/self/fd/${directory}/${basename(path)}` : path)
+    const stream = process.getBuiltinModule('node:net').connect(long ? `/proc/self/fd/${directory}/${basename(path)}` : path)
     stream.once('connect', () => {
       if (long) closeSync(directory)
       stream.removeListener('error', reject)
