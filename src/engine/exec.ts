@@ -73,14 +73,19 @@ const GRACE_MS = 5_000
 const CREDIT_STEP = WINDOW / 4
 
 // Bytes of output that pass through before what was dropped of them is swept up; most commands never come that far.
-const SWEEP_STEP = 2 * 1024 * 1024
+const SWEEP_STEP = 4 * 1024 * 1024
 let unswept = 0
+let sweep: (() => void) | undefined
 
 const passedThrough = (bytes: number): void => {
   unswept += bytes
   if (unswept < SWEEP_STEP) return
   unswept = 0
-  void import('./garbage.ts').then(({ sweepYoung }) => sweepYoung())
+  if (sweep !== undefined) return sweep()
+  void import('./garbage.ts').then(({ sweepYoung }) => {
+    sweep = sweepYoung
+    sweep()
+  })
 }
 
 /** `giveUp` ends the sandbox when its init does not obey. */

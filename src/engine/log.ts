@@ -37,10 +37,15 @@ export type Reader = {
   detach(): void
 }
 
+// Where a piece lies; its bytes are in the ring.
+type Piece = { readonly channel: Channel; readonly offset: number; readonly length: number }
+
+const SMALLEST_RING = 4096
+
 /** `bytes`: the bound, at least WINDOW. */
 export const createLog = (overflow: Overflow, bytes: number): Log => {
   const bound = Math.max(bytes, WINDOW)
-  const entries: Entry[] = []
+  const entries: Piece[] = []
   let head = 0 // entries before it are dropped; the array is cut now and then, not at every drop
   let first = 0
   let end = 0
@@ -58,27 +63,56 @@ export const createLog = (overflow: Overflow, bytes: number): Log => {
 
   const limit = (): number => (overflow === 'hold' && (reserved || readers.size > 0) ? slowest() + bound : end + WINDOW)
 
-  const trim = (): void => {
-    while (end - first > bound) {
+  // The bytes first..end, by absolute offset. Not the buffers in which they came: those would live just long enough to become old, and what is old is only
+  // swept when the whole heap is.
+  let ring = new Uint8Array(0)
+
+  const makeRoom = (size: number): void => {
+    while (end + size - first > bound && head < entries.length) {
       const oldest = entries[head]!
       entries[head++] = undefined as never
-      first = oldest.offset + oldest.bytes.length
+      first = oldest.offset + oldest.length
     }
     if (head > 1024 && head * 2 > entries.length) {
       entries.splice(0, head)
       head = 0
     }
+    const wanted = end + size - first
+    if (wanted <= ring.length) return
+    resize(Math.max(wanted, Math.min(2 * ring.length, bound), SMALLEST_RING))
+  }
+
+  const resize = (length: number): void => {
+    const other = new Uint8Array(length)
+    if (end > first) put(other, first, take(first, end - first))
+    ring = other
+  }
+
+  const put = (into: Uint8Array, offset: number, bytes: Uint8Array): void => {
+    const at = offset % into.length
+    const fits = Math.min(bytes.length, into.length - at)
+    into.set(bytes.subarray(0, fits), at)
+    into.set(bytes.subarray(fits), 0)
+  }
+
+  const take = (offset: number, length: number): Uint8Array => {
+    const at = offset % ring.length
+    const bytes = new Uint8Array(length)
+    const fits = Math.min(length, ring.length - at)
+    bytes.set(ring.subarray(at, at + fits), 0)
+    bytes.set(ring.subarray(0, length - fits), fits)
+    return bytes
   }
 
   // The entry that holds `position`; positions ascend, so a binary search does.
-  const find = (position: number): Entry | undefined => {
+  const find = (position: number): Piece | undefined => {
     let low = head
     let high = entries.length - 1
     while (low <= high) {
       const middle = (low + high) >> 1
       const entry = entries[middle]!
       if (position < entry.offset) high = middle - 1
-      else if (position >= entry.offset + entry.bytes.length) low = middle + 1
+      else if (position >= entry.offset + entry.length) low = middle + 1
       else return entry
     }
     return undefined
@@ -98,9 +132,8 @@ export const createLog = (overflow: Overflow, bytes: number): Log => {
       if (state.position < first) throw gone(first)
       const entry = find(state.position)
       if (entry === undefined) return undefined
-      reading = entry.offset + entry.bytes.length
-      if (entry.offset === state.position) return entry
-      return { channel: entry.channel, offset: state.position, bytes: entry.bytes.subarray(state.position - entry.offset) }
+      reading = entry.offset + entry.length
+      return { channel: entry.channel, offset: state.position, bytes: take(state.position, reading - state.position) }
     }
     return {
       poll,
@@ -143,13 +176,16 @@ export const createLog = (overflow: Overflow, bytes: number): Log => {
       // A frame repeated after a reconnect: what is known is skipped.
       const fresh = offset < end ? chunk.subarray(end - offset) : chunk
       if (fresh.length === 0) return
-      entries.push({ channel, offset: end, bytes: fresh })
+      makeRoom(fresh.length)
+      put(ring, end, fresh)
+      entries.push({ channel, offset: end, length: fresh.length })
       end += fresh.length
-      trim()
       for (const reader of readers) reader.wake()
     },
     close: () => {
       closed = true
+      // A finished command is remembered for a while, with no more memory than its output.
+      if (end - first < ring.length) resize(end - first)
       for (const reader of readers) reader.wake()
     },
     read: attach,
