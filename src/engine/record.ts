@@ -1,7 +1,7 @@
 // What was done, one line an operation: appended, hash-chained per engine, written off the hot path (and at the latest when the process exits).
 // Values of variables are left out: a record is read by people who were not meant to see them.
 
-import { appendFileSync, existsSync, mkdirSync, readdirSync, unlinkSync } from '../host/node-fs.ts'
+import { appendFileSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from '../host/node-fs.ts'
 import { join } from 'node:path'
 
 export type RecordEntry = {
@@ -24,6 +24,12 @@ export type Record = {
 
 const FLUSH_MS = 250
 const KEEP_DAYS = 30
+// A file is set aside at this size, and so many are kept: the record of a busy engine does not fill the disk.
+const FILE_BYTES = 16 * 1024 * 1024
+const KEEP_FILES = 16
+// What of one text and one list is kept.
+const KEEP_TEXT = 1000
+const KEEP_ITEMS = 100
 
 /** `directory`: ours, 0700. `engine`: id of the engine, part of every line. A record that cannot be written ends nothing: `onFailure` hears of it once. */
 export const openRecord = (directory: string, engine: string, onFailure: (cause: unknown) => void = () => {}): Record => {
@@ -53,10 +59,10 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
     const today = utc(Date.now()).slice(0, 10)
     const file = join(directory, `${today}.jsonl`)
     try {
-      if (!existsSync(file)) {
-        mkdirSync(directory, { recursive: true, mode: 0o700 })
-        forgetOld(directory)
-      }
+      const size = statSync(file, { throwIfNoEntry: false })?.size
+      if (size === undefined) mkdirSync(directory, { recursive: true, mode: 0o700 })
+      else if (size > FILE_BYTES) renameSync(file, join(directory, `${today}.${utc(Date.now()).slice(11).replaceAll(':', '')}.jsonl`))
+      if (size === undefined || size > FILE_BYTES) forgetOld(directory)
       appendFileSync(file, lines, { mode: 0o600 })
     } catch (cause) {
       failed = true
@@ -82,17 +88,27 @@ export const openRecord = (directory: string, engine: string, onFailure: (cause:
 
 const forgetOld = (directory: string): void => {
   const oldest = utc(Date.now() - KEEP_DAYS * 86_400_000).slice(0, 10)
-  for (const name of readdirSync(directory)) {
-    if (/^\d{4}-\d\d-\d\d\.jsonl$/.test(name) && name.slice(0, 10) < oldest) unlinkSync(join(directory, name))
+  const files = readdirSync(directory)
+    .filter((name) => /^\d{4}-\d\d-\d\d(\.[\w.]+)?\.jsonl$/.test(name))
+    .toSorted()
+  for (const [index, name] of files.entries()) {
+    if (name.slice(0, 10) < oldest || index < files.length - KEEP_FILES) rmSync(join(directory, name), { force: true })
   }
 }
 
-/** The input of an operation as it may stand in a record: names of variables, not their values. */
+/** The input of an operation as it may stand in a record: names of variables and not their values, and of what is very long the beginning. */
 export const recordable = (input: unknown): unknown => {
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) return input
+  if (typeof input !== 'object' || input === null) return shortened(input)
   return Object.fromEntries(
-    Object.entries(input).map(([key, value]) => [key, key === 'env' && typeof value === 'object' && value !== null ? Object.keys(value) : value]),
+    Object.entries(input).map(([key, value]) => [key, shortened(key === 'env' && typeof value === 'object' && value !== null ? Object.keys(value) : value)]),
   )
+}
+
+const shortened = (value: unknown): unknown => {
+  if (typeof value === 'string') return value.length > KEEP_TEXT ? `${value.slice(0, KEEP_TEXT)}... (${value.length} characters)` : value
+  if (!Array.isArray(value)) return value
+  const kept = value.slice(0, KEEP_ITEMS).map(shortened)
+  return value.length > KEEP_ITEMS ? [...kept, `... (${value.length} altogether)`] : kept
 }
 
 /** `2026-11-29T18:01:02.003Z`. Reckoned by hand: a Date makes the runtime read the time zone first, which a command that is over in milliseconds would feel. */

@@ -7,7 +7,6 @@ export const {
   chmodSync,
   closeSync,
   constants,
-  existsSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -22,7 +21,6 @@ export const {
   rmSync,
   statfsSync,
   statSync,
-  unlinkSync,
   writeFileSync,
 } = process.getBuiltinModule('node:fs')
 export type { Dirent, Stats } from 'node:fs'

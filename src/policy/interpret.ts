@@ -1,5 +1,6 @@
 // Runs a system-call filter as the kernel would: to verify a program before any kernel sees it, and for architectures that are not at hand. It refuses
 // every instruction that the compiler does not emit, so that a mistake there cannot be interpreted away.
+import { SandlotError } from '../model/error.ts'
 import { op } from './bpf.ts'
 import type { Insn } from './bpf.ts'
 
@@ -18,7 +19,7 @@ export const record = (call: CallData): DataView => {
 /** The instructions in the bytes of a program. */
 export const decode = (bytes: Uint8Array): Insn[] => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  if (bytes.byteLength % 8 !== 0) throw new Error(`a program of ${bytes.byteLength} bytes is cut off`)
+  if (bytes.byteLength % 8 !== 0) throw new SandlotError('internal', `a program of ${bytes.byteLength} bytes is cut off`)
   return Array.from({ length: bytes.byteLength / 8 }, (_, index): Insn => {
     const at = index * 8
     return [view.getUint16(at, true), view.getUint8(at + 2), view.getUint8(at + 3), view.getUint32(at + 4, true)]
@@ -30,12 +31,12 @@ export const interpret = (program: readonly Insn[], data: DataView, seen?: Set<n
   let value = 0
   for (let at = 0; ; at++) {
     const insn = program[at]
-    if (insn === undefined) throw new Error(`ran off the program at ${at}`)
+    if (insn === undefined) throw new SandlotError('internal', `ran off the program at ${at}`)
     const [code, jt, jf, k] = insn
     seen?.add(at)
     switch (code) {
       case op.load:
-        if (k % 4 !== 0 || k > 60) throw new Error(`load from ${k} at ${at}`)
+        if (k % 4 !== 0 || k > 60) throw new SandlotError('internal', `load from ${k} at ${at}`)
         value = data.getUint32(k, true)
         break
       case op.and:
@@ -56,7 +57,7 @@ export const interpret = (program: readonly Insn[], data: DataView, seen?: Set<n
       case op.give:
         return k
       default:
-        throw new Error(`instruction 0x${code.toString(16)} at ${at}`)
+        throw new SandlotError('internal', `instruction 0x${code.toString(16)} at ${at}`)
     }
   }
 }

@@ -9,6 +9,7 @@
 // What ordinary software loses by it: set-id bits, on directories too since a filter cannot see what a path names (`chmod g+s`, `mkdir -m 2775`,
 // `git init --shared`, `tar -p` of such files say EPERM; plain `tar`, `cp -a` and `git` do not set them), and what needs ptrace (strace, gdb, the leak
 // check of an address-sanitized program: ASAN_OPTIONS=detect_leaks=0).
+import { SandlotError } from '../model/error.ts'
 import { allow, compile, encode, errno, kill } from './bpf.ts'
 import type { Rule, Stretch, Verdict } from './bpf.ts'
 import { highest, numbers } from './syscall.ts'
@@ -110,7 +111,7 @@ export const verdicts = (arch: Arch): ReadonlyMap<number, Verdict> => {
   const put = (name: string, verdict: Verdict): void => {
     const number = table.get(name)
     if (number !== undefined) found.set(number, verdict)
-    else if (arch === 'x64' || !x64Only.has(name)) throw new Error(`no number for ${name} on ${arch}`)
+    else if (arch === 'x64' || !x64Only.has(name)) throw new SandlotError('internal', `no number for ${name} on ${arch}`)
   }
   for (const name of never) put(name, refused)
   for (const name of unknown) put(name, absent)
