@@ -22,7 +22,7 @@ section() {
 }
 
 # Appends "tests suites passed failed cancelled skipped todo duration_ms" to $results/PART.
-suite='exec node_modules/.bin/node --test --test-timeout=600000 --test-reporter=spec --test-reporter-destination=stdout --test-reporter=./tool/counts.js --test-reporter-destination="$SANDLOT_COUNTS" "$@"'
+suite='exec node_modules/.bin/node --test --test-timeout=240000 --test-reporter=spec --test-reporter-destination=stdout --test-reporter=./tool/counts.js --test-reporter-destination="$SANDLOT_COUNTS" "$@"'
 
 run_self() { # files
   SANDLOT_COUNTS=$results/self sh -c "$suite" sh "$@" </dev/null || failed=1
